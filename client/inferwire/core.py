@@ -121,7 +121,7 @@ class Core(Unpicklable, PartlyMirrored):
         wanted = "" if version is None else str(version)
         description = self._transport.served_model(name, wanted)
         target = Target(name, is_served=True, version=wanted, signature=description.signature)
-        return CompiledModel(RemoteModel(self._transport, target, description))
+        return CompiledModel.of(RemoteModel(self._transport, target, description))
 
     def read_model(self, model: Any, weights: Weights = None, config: Mapping[str, Any] | None = None) -> Model:
         """Read a model file of this machine and have the server describe it.
@@ -322,7 +322,7 @@ class Core(Unpicklable, PartlyMirrored):
 
     def _compiled(self, compiled: CompiledDescription, properties: Properties) -> CompiledModel:
         target = Target(compiled.compiled_id, is_served=False, signature=compiled.model.signature)
-        return CompiledModel(RemoteModel(self._transport, target, compiled.model, properties))
+        return CompiledModel.of(RemoteModel(self._transport, target, compiled.model, properties))
 
     def _model(self, model: Any, weights: Weights) -> Model:
         if isinstance(model, Model):

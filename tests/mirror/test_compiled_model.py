@@ -307,3 +307,31 @@ def test_properties_that_are_not_listed_are_read(runtime: Any, name: str, value:
     compiled = runtime.compile("relu")
     assert name not in compiled.get_property("SUPPORTED_PROPERTIES")
     assert compiled.get_property(name) == value
+
+
+def test_a_class_derived_from_a_compiled_model(runtime: Any, models: dict[str, Path]) -> None:
+    class Classifier(runtime.ov.CompiledModel):
+        def __init__(self, path: Path) -> None:
+            super().__init__(runtime.core.compile_model(path, "CPU"))
+
+    model = Classifier(models["relu"])
+    assert repr(model).startswith("<Classifier:\ninputs[")
+    assert model.inputs[0].any_name == model.input("data").any_name == "data"
+    assert model(np.array([[-1, 2, 3]], np.float32))["out"].tolist() == [[0, 2, 3]]
+    request = model.create_infer_request()
+    assert request.infer(np.array([[-1, 2, 3]], np.float32))["out"].tolist() == [[0, 2, 3]]
+    assert type(request.get_compiled_model()) is runtime.ov.CompiledModel
+    assert len(runtime.ov.AsyncInferQueue(model, 2)) == 2
+
+
+def test_a_compiled_model_of_another(runtime: Any) -> None:
+    model = runtime.compile("relu")
+    for same in (runtime.ov.CompiledModel(model), runtime.ov.CompiledModel(other=model)):
+        assert same.infer_new_request(np.array([[-1, 2, 3]], np.float32))["out"].tolist() == [[0, 2, 3]]
+    for wrong in (3, None, model.create_infer_request()):
+        with pytest.raises(TypeError, match=r"__init__\(\): incompatible constructor arguments"):
+            runtime.ov.CompiledModel(wrong)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'other'"):
+        runtime.ov.CompiledModel()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'model'"):
+        runtime.ov.CompiledModel(model=model)

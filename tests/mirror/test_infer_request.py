@@ -428,3 +428,39 @@ def test_a_callback_may_start_its_request_again(request_: Any) -> None:
 def test_a_request_outlives_its_compiled_model(runtime: Any) -> None:
     request = runtime.compile("relu").create_infer_request()
     assert request.infer(X)[0].tolist() == RELU_X
+
+
+def test_a_class_derived_from_a_request(runtime: Any) -> None:
+    class Counting(runtime.ov.InferRequest):
+        def __init__(self, compiled: Any) -> None:
+            super().__init__(compiled.create_infer_request())
+            self.count = 0
+
+        def infer(self, *args: Any, **kwargs: Any) -> Any:
+            self.count += 1
+            return super().infer(*args, **kwargs)
+
+    request = Counting(runtime.compile("relu"))
+    assert repr(request).startswith("<Counting:\ninputs[")
+    assert request.infer(np.array([[-1, 2, 3]], np.float32))["out"].tolist() == [[0, 2, 3]]
+    assert request.count == 1
+    assert type(request.get_compiled_model()) is runtime.ov.CompiledModel
+
+
+def test_a_request_of_another_is_the_same_request(runtime: Any) -> None:
+    request = runtime.compile("relu").create_infer_request()
+    same = runtime.ov.InferRequest(other=request)
+    called: list[int] = []
+    request.set_callback(called.append, 5)
+    same.start_async(np.array([[-1, 2, 3]], np.float32))
+    request.wait()
+    assert called == [5]
+    assert same.userdata == 5
+    assert request.results["out"].tolist() == same.results["out"].tolist() == [[0, 2, 3]]
+    same.set_input_tensor(runtime.ov.Tensor(np.ones((1, 3), np.float32)))
+    assert request.get_input_tensor().data.tolist() == [[1, 1, 1]]
+    for wrong in (3, None, request.get_compiled_model()):
+        with pytest.raises(TypeError, match=r"__init__\(\): incompatible constructor arguments"):
+            runtime.ov.InferRequest(wrong)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'other'"):
+        runtime.ov.InferRequest()

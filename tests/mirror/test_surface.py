@@ -58,11 +58,11 @@ DIFFERENT: Mapping[str, frozenset[str]] = {
 
 MORE: Mapping[str, frozenset[str]] = {
     "AsyncInferQueue": frozenset({"infer_async", "map_async", "set_error_callback"}),
-    "CompiledModel": frozenset({"max_batch_rows", "optimal_number_of_infer_requests"}),
+    "CompiledModel": frozenset({"max_batch_rows", "of", "optimal_number_of_infer_requests"}),
     "ConstOutput": frozenset({"description", "facts"}),
     "Core": frozenset({"close", "served_model"}),
     "InferRequest": frozenset(
-        {"infer_async", "inputs", "outputs", "postpone_outputs", "runs", "scheduling", "timings"}
+        {"infer_async", "inputs", "of", "outputs", "postpone_outputs", "runs", "scheduling", "timings"}
     ),
     "Model": frozenset({"blobs", "build_in", "of", "source"}),
     "Node": frozenset({"follow", "get_layout", "layout", "set_layout"}),

@@ -26,7 +26,8 @@ _MISSING: Any = object()
 class CompiledModel(Unpicklable):
     """A model compiled or served by a server. Mirrors `openvino.CompiledModel`.
 
-    Made by `Core.compile_model` and `Core.served_model`. A model compiled for this client is freed
+    Made by `Core.compile_model` and `Core.served_model`, or of another one, as classes derived from it do; the two
+    then are the same model, each with a request of its own for calls. A model compiled for this client is freed
     on the server once neither it nor a request of it is held any more.
 
     Differs from OpenVINO: properties are those the model had when it was compiled.
@@ -37,14 +38,33 @@ class CompiledModel(Unpicklable):
         [<ConstOutput: names[data] shape[1,3] type: f32>]
         >>> compiled({"data": np.ones((1, 3), np.float32)})["out"]
         array([[1., 1., 1.]], dtype=float32)
+
+    Args:
+        other: The compiled model that this is to be.
+        weights: Not used; what openvino keeps alive with it.
+
+    Raises:
+        TypeError: For what is no compiled model.
     """
 
-    def __init__(self, model: RemoteModel) -> None:
-        self._model = model
-        self._infer_request: InferRequest | None = None
+    _model: RemoteModel
+    _infer_request: InferRequest | None = None
+
+    def __init__(self, other: CompiledModel, weights: object = None) -> None:
+        del weights
+        if not isinstance(other, CompiledModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise incompatible("__init__", "CompiledModel(other: CompiledModel)", invoked=(other,))
+        self._model = other._model
+
+    @classmethod
+    def of(cls, model: RemoteModel) -> CompiledModel:
+        """Make one of a model on a server; for the SDK's own use, not in openvino."""
+        compiled = object.__new__(cls)
+        compiled._model = model
+        return compiled
 
     def __repr__(self) -> str:
-        return f"<CompiledModel:\n{self._model.ports!r}>"
+        return f"<{type(self).__name__}:\n{self._model.ports!r}>"
 
     @property
     def inputs(self) -> list[ConstOutput]:
@@ -88,7 +108,7 @@ class CompiledModel(Unpicklable):
 
     def create_infer_request(self) -> InferRequest:
         """Make a request. Mirrors `openvino.CompiledModel.create_infer_request`; no call to the server."""
-        return InferRequest(self._model, CompiledModel)
+        return InferRequest.of(self._model, CompiledModel.of)
 
     def infer_new_request(self, inputs: Any = None) -> OVDict:
         """Run an inference on a request of its own. Mirrors `openvino.CompiledModel.infer_new_request`.
@@ -98,7 +118,7 @@ class CompiledModel(Unpicklable):
             RuntimeError: As `InferRequest.infer`.
         """
         # Nobody can come back to the states of this request: fresh ones will do, and none are kept.
-        return InferRequest(self._model, CompiledModel, keeps_states=False).infer(inputs)
+        return InferRequest.of(self._model, CompiledModel.of, keeps_states=False).infer(inputs)
 
     def __call__(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from inferwire.requests.profiling import ProfilingInfo
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.requests.request_results import results_of
 from inferwire.requests.request_runs import RequestRuns
+from inferwire.requests.request_state import RequestState
+from inferwire.requests.request_tensors import RequestTensors
 from inferwire.requests.run import Run
 from inferwire.requests.tensor_access import TensorAccess
 from inferwire.requests.variable_state import VariableState
@@ -35,16 +38,26 @@ _TIMEOUTS_MS = range(-(2**31), 2**31)
 """What fits openvino's time-outs. Python's own waits take no more than 292 years."""
 
 
+@dataclass(slots=True)
+class _Follower:
+    """What is called after each inference, by whichever of a request's objects it was started."""
+
+    callback: Callable[[Any], object] | None = None
+    userdata: Any = None
+
+
 class InferRequest(TensorAccess):
     """Runs inferences of one model, one at a time. Mirrors `openvino.InferRequest`.
 
-    Made by `CompiledModel.create_infer_request`. It holds a tensor for each input and output;
+    Made by `CompiledModel.create_infer_request`, or of another one, as classes derived from it do; the two then are
+    the same request, with the same tensors. It holds a tensor for each input and output;
     all of it is local, only executions travel. A model's states, if it keeps any, are kept by the server
     for this request alone, from its first inference until nobody holds it any more.
 
     Differs from OpenVINO: a request can start again straight after `cancel`; `latency` keeps its
     last value while one runs; `wait` on itself inside its own callback is an error, where openvino
-    never returns; the profile of a cancelled execution is not known; `timings` is more. States that the
+    never returns; the profile of a cancelled execution is not known; `timings` is more; the output of a model
+    that hands its input on is memory of its own, where openvino's is the input's. States that the
     server has lost, as when it restarted, raise `SessionLost` until `reset_state` begins anew.
 
     Example:
@@ -55,22 +68,43 @@ class InferRequest(TensorAccess):
         >>> request.wait()
         >>> request.results["out"]
         array([[1., 1., 1.]], dtype=float32)
+
+    Args:
+        other: The request that this is to be.
+
+    Raises:
+        TypeError: For what is no request.
     """
 
-    def __init__(
-        self, model: RemoteModel, compiled: Callable[[RemoteModel], CompiledModel], *, keeps_states: bool = True
-    ) -> None:
-        super().__init__(model.ports, model.transport.lend)
-        states = KeptStates(model) if keeps_states and model.description.states else None
-        self._runs = RequestRuns(model, self._state, self._tensors, states)
-        self._model = model
+    _runs: RequestRuns
+    _model: RemoteModel
+    _compiled: Callable[[RemoteModel], CompiledModel]
+    _follower: _Follower
+
+    def __init__(self, other: InferRequest) -> None:
+        if not isinstance(other, InferRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise incompatible("__init__", "InferRequest(other: InferRequest)", invoked=(other,))
+        super().__init__(other._state, other._tensors)
+        self._runs = other._runs
+        self._model = other._model
         # And not the compiled model itself, which has a request of its own: they would keep one another.
-        self._compiled = compiled
-        self._callback: Callable[[Any], object] | None = None
-        self._userdata: Any = None
+        self._compiled = other._compiled
+        self._follower = other._follower
+
+    @classmethod
+    def of(
+        cls, model: RemoteModel, compiled: Callable[[RemoteModel], CompiledModel], *, keeps_states: bool = True
+    ) -> InferRequest:
+        """Make one for a model on a server; for the SDK's own use, not in openvino."""
+        request = object.__new__(cls)
+        TensorAccess.__init__(request, RequestState(), RequestTensors(model.ports, model.transport.lend))
+        states = KeptStates(model) if keeps_states and model.description.states else None
+        request._runs = RequestRuns(model, request._state, request._tensors, states)
+        request._model, request._compiled, request._follower = model, compiled, _Follower()
+        return request
 
     def __repr__(self) -> str:
-        return f"<InferRequest:\n{self._model.ports!r}>"
+        return f"<{type(self).__name__}:\n{self._model.ports!r}>"
 
     @property
     def model_inputs(self) -> list[ConstOutput]:
@@ -85,7 +119,7 @@ class InferRequest(TensorAccess):
     @property
     def userdata(self) -> Any:
         """What the callback is given."""
-        return self._userdata
+        return self._follower.userdata
 
     @property
     def latency(self) -> float:
@@ -240,8 +274,8 @@ class InferRequest(TensorAccess):
             signature = "(self: InferRequest, callback: Callable, userdata: object) -> None"
             raise incompatible("set_callback", signature, invoked=invoked)
         with self._state.idle():
-            self._callback = callback
-            self._userdata = userdata
+            self._follower.callback = callback
+            self._follower.userdata = userdata
 
     def get_compiled_model(self) -> CompiledModel:
         """Give the compiled model that this request is of, as an object of its own, as openvino does."""
@@ -328,9 +362,9 @@ class InferRequest(TensorAccess):
 
     def _bind_callback(self, run: Run, userdata: Any) -> None:
         """Have an execution call back with this userdata, or with what was given before."""
-        if self._callback is not None:
+        if self._follower.callback is not None:
             if userdata is not None:
-                self._userdata = userdata
-            run.callback = partial(self._callback, self._userdata)
+                self._follower.userdata = userdata
+            run.callback = partial(self._follower.callback, self._follower.userdata)
         elif userdata is not None:
             warnings.warn("There is no callback function!", RuntimeWarning, stacklevel=5)

@@ -12,14 +12,13 @@ from typing import Any, cast, overload
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvino_class
 from inferwire.deprecated_names import warn_of
 from inferwire.graph.foreign_ports import as_port
-from inferwire.graph.model_ports import ModelPort, ModelPorts
+from inferwire.graph.model_ports import ModelPort
 from inferwire.graph.ports import Port
 from inferwire.requests.request_state import RequestState
 from inferwire.requests.request_tensors import RequestTensors
 from inferwire.tensors.remote_tensor import RemoteTensor
 from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.tensors.tensor_vector import TensorVector
-from inferwire.transport.lent_memory import Lend
 
 _BATCHES = (
     "(self: InferRequest, inputs: dict) -> None",
@@ -31,9 +30,9 @@ _BATCHES = (
 class TensorAccess(Unpicklable):
     """The part of a request that gives and takes tensors. All of it needs an idle request."""
 
-    def __init__(self, ports: ModelPorts, lend: Lend) -> None:
-        self._state = RequestState()
-        self._tensors = RequestTensors(ports, lend)
+    def __init__(self, state: RequestState, tensors: RequestTensors) -> None:
+        self._state = state
+        self._tensors = tensors
 
     @property
     def input_tensors(self) -> list[Tensor]:
