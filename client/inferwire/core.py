@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast, overload
 
 from inferwire.arguments import Unpicklable, in_order, incompatible
-from inferwire.core_properties import Config, CoreProperties, PropertyMap, is_config
+from inferwire.core_properties import Config, CoreProperties, PropertyMap, is_config, is_known_here
 from inferwire.extensions import add_extension
 from inferwire.graph.ports import copy_labels
 from inferwire.models.compiled_blobs import read_blob
@@ -196,7 +196,10 @@ class Core(Unpicklable, PartlyMirrored):
             raise incompatible("get_property", *signatures, invoked=(self, *args), keywords=kwargs)
         device, name = given if len(given) == 2 else ("", given[0])
         own = self._properties.get(device, name)
-        return from_contract(self._transport.device_property(device, name) if own is None else own)
+        if own is None or (not device and not is_known_here(name)):
+            told = self._transport.device_property(device, name)  # which refuses what is no property of the runtime
+            own = told if own is None else own
+        return from_contract(own)
 
     @overload
     def set_property(self, properties: PropertyMap) -> None: ...
@@ -212,7 +215,8 @@ class Core(Unpicklable, PartlyMirrored):
         Mirrors `openvino.Core.set_property`. They belong to this `Core`; the server only checks them.
 
         Differs from OpenVINO: CACHE_DIR, FORCE_TBB_TERMINATE and LOG_LEVEL, which the server's operator sets, are kept
-        here, and models are compiled without them, with a RuntimeWarning.
+        here, and models are compiled without them, with a RuntimeWarning. Without a device, a value is first checked
+        where a device gets it, in `get_property` or `compile_model`, also if the device was used before.
 
         Raises:
             TypeError: For other arguments, and for a value of a type that no property has.

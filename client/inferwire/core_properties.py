@@ -13,7 +13,9 @@ from typing import Any, TypeAlias, cast
 from inferwire.arguments import in_order, incompatible
 from inferwire.properties.declaration import Property
 from inferwire.property_values import map_to_contract
-from inferwire_proto.properties import Properties, PropertyValue
+from inferwire.values.any_texts import as_text
+from inferwire.values.any_texts import read as read_text
+from inferwire_proto.properties import EnumValue, Properties, PropertyValue
 
 PropertyMap: TypeAlias = Mapping[str, Any] | Mapping[Property, Any]
 """Properties by name, or by what `inferwire.properties` has; its keys are all of one type or the other."""
@@ -35,6 +37,16 @@ _FORMS = (("properties",), ("property",), ("device_name", "properties"), ("devic
 _OF_THE_PROCESS = frozenset({"CACHE_DIR", "FORCE_TBB_TERMINATE", "LOG_LEVEL"})
 """Properties of the process that runs models, which is the server's operator's. Programs set them out of habit."""
 
+_LOG_LEVELS: Mapping[object, str] = {
+    "LOG_NONE": "NO",
+    "LOG_ERROR": "ERR",
+    "LOG_WARNING": "WARNING",
+    "LOG_INFO": "INFO",
+    "LOG_DEBUG": "DEBUG",
+    "LOG_TRACE": "TRACE",
+}
+"""What openvino calls the members of `log.Level` in text."""
+
 _OWN_PREFIX = "INFERWIRE_"
 _OVER_OTHERS = ("AUTO", "MULTI", "HETERO")
 """Devices that take the properties of those they run models on, by name."""
@@ -47,6 +59,11 @@ def is_config(value: object) -> bool:
     return value is None or (
         isinstance(value, Mapping) and all(isinstance(name, str) for name in cast("Mapping[object, object]", value))
     )
+
+
+def is_known_here(name: str) -> bool:
+    """Tell whether a property is one that a `Core` has of itself, so that the server need not be asked for it."""
+    return name.startswith(_OWN_PREFIX) or name in ("CACHE_DIR", "FORCE_TBB_TERMINATE")
 
 
 class CoreProperties:
@@ -73,13 +90,25 @@ class CoreProperties:
         device, properties = _arguments(owner, args, keywords)
         given = map_to_contract(properties)
         checked = _for_openvino(given)
-        taken = {**given, **(self._check(device, checked) if checked else {})}
-        self._given.setdefault(device, {}).update(given)
-        self._taken.setdefault(device, {}).update(taken)
+        taken = {**_read_here(given), **(self._check(device, checked) if checked else {})}
+        for kept, values in ((self._given, given), (self._taken, taken)):
+            for others in () if device else kept.values():  # what is set for all devices is set for each
+                for name in others.keys() & values.keys():
+                    del others[name]
+            kept.setdefault(device, {}).update(values)
 
     def get(self, device: str, name: str) -> PropertyValue:
-        """Give what was set for a device, as the device took it; None where nothing was."""
-        return _set_for(device, self._taken).get(name)
+        """Give what was set for a device, as the device takes it; None where nothing was.
+
+        Raises:
+            RuntimeError: With openvino's text for what was set for every device and this one does not take.
+        """
+        found = _set_for(device, self._taken).get(name)
+        of_all = self._given.get("", {})
+        is_of_this = any(name in self._taken.get(each, {}) for each in (device.partition(".")[0], device) if each)
+        if name not in of_all or is_of_this or not _for_openvino({name: of_all[name]}):
+            return found
+        return self._check(device, {name: of_all[name]}).get(name) if device else found
 
     def for_compile(self, device: str, config: Config) -> dict[str, PropertyValue]:
         """Merge what a compilation is given: for every device, for this one, and for this call.
@@ -123,6 +152,31 @@ def _arguments(owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]
     if value is None or not is_config(value) or not isinstance(device, str):
         raise incompatible("set_property", *_SIGNATURES, invoked=(owner, *args), keywords=keywords)
     return device, cast("Mapping[str, object]", value)
+
+
+def _read_here(given: Properties) -> dict[str, PropertyValue]:
+    """Give the values as openvino has them, of those properties that no device is asked for.
+
+    Raises:
+        RuntimeError: For a level of the log that there is none of.
+    """
+    read = dict(given)
+    if "LOG_LEVEL" in given:
+        read["LOG_LEVEL"] = _log_level(given["LOG_LEVEL"])
+    if isinstance(forced := given.get("FORCE_TBB_TERMINATE"), str):
+        read["FORCE_TBB_TERMINATE"] = read_text(bool, forced)
+    return read
+
+
+def _log_level(value: PropertyValue) -> PropertyValue:
+    if isinstance(value, EnumValue):
+        return value
+    if value not in _LOG_LEVELS:
+        raise RuntimeError(
+            f"Wrong value {as_text(value)} for property key LOG_LEVEL. "
+            "Expected only ov::log::Level::NO/ERR/WARNING/INFO/DEBUG/TRACE."
+        )
+    return EnumValue("log.Level", _LOG_LEVELS[value])
 
 
 def _set_for(device: str, by_device: Mapping[str, Properties]) -> dict[str, PropertyValue]:

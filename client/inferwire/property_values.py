@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, cast
 
+import numpy as np
+
 from inferwire import properties
 from inferwire.arguments import openvino_class
 from inferwire.properties.streams import Num
@@ -58,6 +60,8 @@ def to_contract(value: object) -> PropertyValue:
             return to_contract(value.value)
         case None | bool() | int() | float():
             return value
+        case np.integer() | np.floating():
+            return value.item()
         case str():
             return str(value)
         case Type():

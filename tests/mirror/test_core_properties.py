@@ -44,6 +44,53 @@ def test_what_belongs_to_the_process_is_read_back_with_openvinos_types(runtime: 
     assert core.get_property("CPU", "LOG_LEVEL") == props.log.Level.ERR
 
 
+@pytest.mark.parametrize("level", ["NONE", "ERROR", "WARNING", "INFO", "DEBUG", "TRACE"])
+def test_a_level_of_the_log_as_text(runtime: Any, core: Any, level: str) -> None:
+    core.set_property("CPU", {"LOG_LEVEL": f"LOG_{level}"})
+    expected = {"NONE": "NO", "ERROR": "ERR"}.get(level, level)
+    assert core.get_property("CPU", "LOG_LEVEL") == runtime.ov.properties.log.Level.__members__[expected]
+    core.set_property({"LOG_LEVEL": "LOG_WARNING"})
+    assert core.get_property("CPU", "LOG_LEVEL") == runtime.ov.properties.log.Level.WARNING
+    core.set_property({"FORCE_TBB_TERMINATE": "NO"})
+    assert core.get_property("FORCE_TBB_TERMINATE") is False
+
+
+@pytest.mark.parametrize("level", ["INFO", "LOG_NO", 3])
+def test_no_level_of_the_log(core: Any, level: Any) -> None:
+    with pytest.raises(RuntimeError, match=f"Wrong value {level} for property key LOG_LEVEL. Expected only ov::log::"):
+        core.set_property("CPU", {"LOG_LEVEL": level})
+
+
+def test_what_was_set_for_all_devices(runtime: Any, core: Any) -> None:
+    mode = runtime.ov.properties.hint.PerformanceMode
+    core.set_property({"PERFORMANCE_HINT": "THROUGHPUT", "PERF_COUNT": "YES"})
+    assert core.get_property("CPU", "PERFORMANCE_HINT") == mode.THROUGHPUT
+    assert core.get_property("CPU", "PERF_COUNT") is True
+    core.set_property("CPU", {"PERFORMANCE_HINT": "LATENCY"})
+    assert core.get_property("CPU", "PERFORMANCE_HINT") == mode.LATENCY
+    core.set_property({"PERFORMANCE_HINT": "THROUGHPUT"})
+    assert core.get_property("CPU", "PERFORMANCE_HINT") == mode.THROUGHPUT
+    assert core.compile_model(runtime.models["relu"], "CPU").get_property("PERFORMANCE_HINT") == "THROUGHPUT"
+    for name in ("PERFORMANCE_HINT", "PERF_COUNT", "NOPE", "LOG_LEVEL"):
+        with pytest.raises(RuntimeError, match=f"call get_property with unsupported property: '{name}'"):
+            core.get_property(name)
+
+
+def test_what_was_set_for_all_devices_and_is_nothing(runtime: Any, request: pytest.FixtureRequest) -> None:
+    core = runtime.ov.Core(request.getfixturevalue("server_address")) if runtime.is_remote else runtime.ov.Core()
+    core.set_property({"NOPE": "BAD"})
+    with pytest.raises(RuntimeError, match="unsupported property: 'NOPE'"):
+        core.get_property("NOPE")
+    with pytest.raises(RuntimeError, match="Unsupported property NOPE by CPU plugin"):
+        core.get_property("CPU", "NOPE")
+
+
+def test_numbers_of_numpy(core: Any) -> None:
+    core.set_property("CPU", {"NUM_STREAMS": np.int64(2)})
+    core.set_property("CPU", {"CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE": np.float32(0.5)})
+    assert core.get_property("CPU", "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE") == 0.5
+
+
 def test_what_was_set_for_all_of_a_kind_is_each_ones(core: Any) -> None:
     core.set_property("CPU", {"NUM_STREAMS": 2})
     assert core.get_property("CPU.0", "NUM_STREAMS") == core.get_property("CPU", "NUM_STREAMS") == 2
