@@ -261,3 +261,50 @@ def test_nodes_follow_a_reshape(model: Any) -> None:
 def test_a_model_is_a_context(model: Any) -> None:
     with model as same:
         assert len(same.inputs) == 1
+
+
+def test_of_two_shapes_for_one_input_the_first_counts(model: Any) -> None:
+    model.reshape({0: (1, 3), "data": (2, 3)})
+    assert model.input(0).shape == [1, 3]
+    model.reshape({"data": (2, 3), model.input(0): (4, 3)})
+    assert model.input(0).shape == [2, 3]
+
+
+@pytest.mark.parametrize("position", [-1, 2**64])
+def test_a_shape_for_no_position(model: Any, position: int) -> None:
+    with pytest.raises(RuntimeError, match="Unable to cast Python instance of type <class 'int'>"):
+        model.reshape({position: (1, 3)})
+
+
+def test_rt_info_leads_through_no_value(model: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"Path to runtime attribute is incorrect\."):
+        model.set_rt_info("x", ["model_info", "model_type", "deeper"])
+    assert model.get_rt_info(["model_info", "model_type"]).value == "resnet"
+
+
+def test_rt_info_that_is_looked_for_is_there_from_then_on(model: Any) -> None:
+    assert not model.has_rt_info("missing")
+    assert model.rt_info["missing"].value is None
+    assert model.has_rt_info("missing")
+    assert "missing" in model.rt_info
+    assert model.get_rt_info("missing").value is None
+    with pytest.raises(KeyError):
+        model.rt_info["model_info"]["missing"]
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [(np.float32(1.5), 1.5), (b"bytes", "bytes"), (np.str_("text"), "text"), ({"a": np.float32(2)}, {"a": 2.0})],
+    ids=repr,
+)
+def test_rt_info_of_pythons_own_types(model: Any, given: object, value: object) -> None:
+    model.set_rt_info(given, "given")
+    found = model.get_rt_info("given").value
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("item", [np.int64(1), None, b"x"], ids=repr)
+def test_rt_info_of_lists_without_a_type(model: Any, item: object) -> None:
+    with pytest.raises(RuntimeError, match=r"Unsupported attribute type\."):
+        model.set_rt_info([item], "given")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast, overload
 
-from inferwire.arguments import as_integer, incompatible, openvino_class
+from inferwire.arguments import as_integer, as_size, incompatible, openvino_class
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.nodes import node_of
 from inferwire.graph.ports import Output, PortDescription, copy_labels
@@ -116,7 +116,9 @@ class Model(RuntimeInfo, ReadableModel):
         given = _given_shapes(self, args, kwargs)
         if isinstance(given, dict):
             by_key = cast("dict[Any, Any]", given)
-            shapes = {self._input_of(key): _shape_of(shape) for key, shape in by_key.items()}
+            shapes: dict[Output, PartialShape] = {}
+            for key, shape in by_key.items():
+                shapes.setdefault(self._input_of(key), _shape_of(shape))  # as openvino, of two for one input the first
         else:
             shapes = {self._only_input(): PartialShape(given)}
         named = {_wire_name(port): shape for port, shape in shapes.items()}
@@ -176,6 +178,8 @@ class Model(RuntimeInfo, ReadableModel):
             raise TypeError(
                 f"Incorrect key type {type(key)} to reshape a model, expected keys as openvino.Output, int or str."
             )
+        if not isinstance(key, str) and as_size(key) is None:
+            raise RuntimeError(f"Unable to cast Python instance of type {type(key)} to an input's position: {key}")
         return self.input(cast("int | str", key))
 
     def _only_input(self) -> Output:

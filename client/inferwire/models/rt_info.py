@@ -15,6 +15,8 @@ from inferwire.models.onnx_files import read_metadata
 from inferwire.transport.executions import WireBytes
 from inferwire.values.ov_any import OVAny
 
+_NO_SUCH_PATH = "Cannot get runtime attribute. Path to runtime attribute is incorrect."
+
 
 class RuntimeMap(dict[str, Any]):
     """Runtime information by name: an `OVAny` each, or a map of what is below. Mirrors `openvino.RTMap`.
@@ -31,7 +33,7 @@ class RuntimeMap(dict[str, Any]):
 
     def clone(self) -> RuntimeMap:
         """Give a map of the same values, at every depth; what is put into one of them is not in the other."""
-        return RuntimeMap(
+        return type(self)(
             {name: each.clone() if isinstance(each, RuntimeMap) else OVAny(each.value) for name, each in self.items()}
         )
 
@@ -44,16 +46,30 @@ class RuntimeMap(dict[str, Any]):
         return found
 
     def put(self, path: str | Sequence[str], value: object) -> None:
-        """Put a value where a path of names leads, which need not exist before."""
+        """Put a value where a path of names leads, which need not exist before.
+
+        Raises:
+            RuntimeError: Where it leads through another value.
+        """
         *above, last = [path] if isinstance(path, str) else path
         info = self
         for name in above:
             below = info.get(name)
+            if isinstance(below, OVAny) and below.value is not None:
+                raise RuntimeError(_NO_SUCH_PATH)
             if not isinstance(below, RuntimeMap):
                 info[name] = {}
                 below = info[name]
             info = below
         info[last] = value
+
+
+class ModelMap(RuntimeMap):
+    """The runtime information of a model: as in openvino, looking for a name that is not there puts None under it."""
+
+    def __missing__(self, name: str) -> OVAny:
+        self[name] = None
+        return self[name]
 
 
 class RuntimeInfo:
@@ -66,7 +82,7 @@ class RuntimeInfo:
     def rt_info(self) -> RuntimeMap:
         """What the model's file says of itself, by name: an `OVAny` each, or a map of what is below."""
         if self._rt_info is None:
-            self._rt_info = _read(self._files)
+            self._rt_info = ModelMap(_read(self._files))
         return self._rt_info
 
     def get_rt_info(self, path: str | Sequence[str] | None = None) -> Any:
@@ -82,7 +98,7 @@ class RuntimeInfo:
             return self.rt_info
         found = self.rt_info.at(_path("get_rt_info", self, path))
         if found is None:
-            raise RuntimeError("Cannot get runtime attribute. Path to runtime attribute is incorrect.")
+            raise RuntimeError(_NO_SUCH_PATH)
         if isinstance(found, OVAny):
             return found
         return OVAny(found.plain() if isinstance(found, RuntimeMap) else found)
@@ -95,6 +111,10 @@ class RuntimeInfo:
         """Put a value where a name or a path of names leads; it stays on this side.
 
         Mirrors `openvino.Model.set_rt_info`.
+
+        Raises:
+            TypeError: For what is no path.
+            RuntimeError: For one that leads through another value.
         """
         self.rt_info.put(_path("set_rt_info", self, path), obj)
 

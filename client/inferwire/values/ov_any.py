@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+import numpy as np
+
 from inferwire.arguments import Unpicklable, is_list, is_list_or_tuple, openvino_class
 from inferwire.values.any_texts import as_text, read
 
 _SIMPLE = (bool, int, float, str)
+_NOT_IN_LISTS = (bytes, type(None), np.integer, np.float32, np.float16)
 
 
 class OVAny(Unpicklable):
@@ -16,14 +19,17 @@ class OVAny(Unpicklable):
 
     It equals and hashes as its value does, and reads and writes its items.
 
-    Differs from OpenVINO: an item that is set stays set, where openvino sets it in a copy.
+    Numbers and strings of numpy and bytes become Python's own where openvino makes them so.
+
+    Differs from OpenVINO: an item that is set stays set, where openvino sets it in a copy; integers have no limit, and
+    empty lists, empty tuples and sets can be read.
 
     Example:
         >>> OVAny("3").astype(int)
         3
 
     Raises:
-        RuntimeError: For a list of mixed types.
+        RuntimeError: For a list of mixed types, or of bytes, None or numpy's numbers.
     """
 
     __slots__ = ("__weakref__", "_value")
@@ -31,6 +37,8 @@ class OVAny(Unpicklable):
     def __init__(self, value: object) -> None:
         if is_list(value) and any(type(item) is not type(value[0]) for item in value):
             raise RuntimeError("Incorrect attribute. Mixed types in the container are not allowed.")
+        if is_list(value) and any(isinstance(item, _NOT_IN_LISTS) for item in value):
+            raise RuntimeError("Unsupported attribute type.")
         self._value: Any = _opened(value)
 
     def __repr__(self) -> str:
@@ -113,5 +121,13 @@ def _below(item: object) -> object:
 
 
 def _opened(value: object) -> Any:
-    """Give the value that stands in another `OVAny`, ours or openvino's."""
-    return cast("OVAny", value).value if isinstance(value, OVAny) or openvino_class(value) == "OVAny" else value
+    """Give the value that stands in another `OVAny`, ours or openvino's, or for one of numpy's, or for bytes."""
+    match value:
+        case np.float32():
+            return float(value)
+        case np.str_():
+            return str(value)
+        case bytes():
+            return value.decode()
+        case _:
+            return cast("OVAny", value).value if isinstance(value, OVAny) or openvino_class(value) == "OVAny" else value
