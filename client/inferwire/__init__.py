@@ -3,7 +3,9 @@
 Mirrors `openvino`: `import inferwire as ov` and name the server.
 """
 
-from typing import TYPE_CHECKING, NoReturn
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from inferwire import exceptions, helpers, layout_helpers, preprocess, properties, utils
 from inferwire.conversion import convert_model, save_model, serialize
@@ -37,7 +39,7 @@ from inferwire.graph.ports import ConstOutput, Input, Output
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.models.model import Model
 from inferwire.models.model_batch import get_batch, set_batch
-from inferwire.not_offered import missing_attribute
+from inferwire.not_offered import OPERATIONS, missing_attribute, module_of_operations
 from inferwire.queues.infer_queue import AsyncInferQueue
 from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.profiling import ProfilingInfo
@@ -135,8 +137,13 @@ def __dir__() -> list[str]:
     return __all__
 
 
+for _name in OPERATIONS:  # where `import inferwire.opset13` looks, too
+    sys.modules[f"{__name__}.{_name}"] = module_of_operations(f"{__name__}.{_name}", f"openvino.{_name}")
+
 if not TYPE_CHECKING:  # a type checker is to complain of unknown names
 
-    def __getattr__(name: str) -> NoReturn:
-        """Say of what openvino has and inferwire does not that it is not offered."""
+    def __getattr__(name: str) -> ModuleType:
+        """Give modules of operations, which are not offered once they are used; say so at once of all else."""
+        if name in OPERATIONS:
+            return sys.modules[f"{__name__}.{name}"]
         raise missing_attribute(__name__, name)

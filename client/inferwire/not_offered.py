@@ -1,8 +1,9 @@
-"""What openvino has and this version of inferwire does not, and the sentence that says so."""
+"""What openvino has and inferwire does not, and the sentence that says so and what to do instead."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
 OPERATIONS = frozenset({"op", *(f"opset{number}" for number in range(1, 18))})
@@ -37,9 +38,50 @@ TOP_LEVEL = frozenset(
 """Other names of the openvino module that programs look for and do not find here."""
 
 
+_FILE = "pass the original file to read_model() or compile_model(), or write IR with openvino"
+_GRAPH = "build or change the graph with openvino, save it as IR, and pass that file to read_model() or compile_model()"
+_LIBRARY = "the server's operator loads a library of operations with --extension"
+_PLUGINS = "plugins are the server's, and its operator's to install"
+
+_INSTEAD: Mapping[str, str] = {
+    "openvino.convert_model()": _FILE,
+    "openvino.save_model()": _FILE,
+    "openvino.serialize()": _FILE,
+    "building a graph with openvino.Model()": _GRAPH,
+    **{f"openvino.{name}": _GRAPH for name in (*OPERATIONS, "passes", "Model", "Parameter", "torch")},
+    "openvino.frontend": _FILE,
+    "openvino.tools": _FILE,
+    "openvino.Model.evaluate": "compile the model and infer",
+    **{f"openvino.{name}": _LIBRARY for name in ("Extension", "Op", "OpExtension")},
+    "add_extension() of operations written in Python": _LIBRARY,
+    **{f"openvino.Core.{name}": _PLUGINS for name in ("register_plugin", "register_plugins", "unload_plugin")},
+}
+"""What to do instead, by the name of what is not offered or of what it belongs to."""
+
+
+def module_of_operations(name: str, known_as: str) -> ModuleType:
+    """Make a module that can be imported, each name of which is refused once it is used."""
+    module = ModuleType(name)
+    refuse_all_of(module, known_as)
+    return module
+
+
+def refuse_all_of(module: ModuleType, known_as: str) -> None:
+    """Have a module say of whatever a program looks for in it that it is not offered."""
+
+    def refuse_attribute(attribute: str) -> NoReturn:
+        if attribute.startswith("__"):
+            raise AttributeError(f"module '{module.__name__}' has no attribute '{attribute}'")
+        raise AttributeError(sentence(f"{known_as}.{attribute}"))
+
+    module.__getattr__ = refuse_attribute  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def sentence(member: str) -> str:
-    """Say that a member is not offered."""
-    return f"{member} is not offered by this version of inferwire"
+    """Say that a member is not offered, and what to do instead where there is an answer."""
+    known = [member, *(member.rsplit(".", cut)[0] for cut in range(1, member.count(".") + 1))]
+    instead = next((_INSTEAD[each] for each in known if each in _INSTEAD), "")
+    return f"{member} is not offered by inferwire" + (f": {instead}" if instead else "")
 
 
 def refuse(member: str) -> NoReturn:

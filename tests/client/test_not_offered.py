@@ -10,13 +10,13 @@ import openvino
 import pytest
 
 import inferwire
-from inferwire.not_offered import MEMBERS, TOP_LEVEL
+from inferwire.not_offered import MEMBERS, TOP_LEVEL, sentence
 
 
 @pytest.mark.parametrize("name", sorted(TOP_LEVEL))
 def test_a_name_of_openvino_that_is_not_there_yet_says_so(name: str) -> None:
     assert hasattr(openvino, name)
-    with pytest.raises(AttributeError, match=f"openvino.{name} is not offered by this version of inferwire"):
+    with pytest.raises(AttributeError, match=f"openvino.{name} is not offered by inferwire"):
         getattr(inferwire, name)
 
 
@@ -26,21 +26,21 @@ def test_a_name_of_openvino_that_is_not_there_yet_says_so(name: str) -> None:
 def test_a_member_of_openvino_that_is_not_there_yet_says_so(kind: str, name: str, transport: Any) -> None:
     assert hasattr(getattr(openvino, kind), name)
     model = inferwire.Core(transport=transport).read_model(b"<net/>")
-    with pytest.raises(AttributeError, match=f"openvino.Model.{name} is not offered by this version of inferwire"):
+    with pytest.raises(AttributeError, match=f"openvino.Model.{name} is not offered by inferwire"):
         getattr(model, name)
 
 
 @pytest.mark.parametrize("name", ["convert_model", "save_model", "serialize"])
 def test_a_function_that_is_not_there_yet_can_be_imported_and_not_called(name: str) -> None:
     function = getattr(inferwire, name)
-    with pytest.raises(RuntimeError, match=rf"openvino\.{name}\(\) is not offered by this version of inferwire"):
+    with pytest.raises(RuntimeError, match=rf"openvino\.{name}\(\) is not offered by inferwire"):
         function("model.pt", output_model="model.xml")
 
 
 def test_a_graph_is_not_built_here() -> None:
     for arguments in ((), ([], [], "x")):
         with pytest.raises(
-            RuntimeError, match=r"building a graph with openvino\.Model\(\) is not offered by this version"
+            RuntimeError, match=r"building a graph with openvino\.Model\(\) is not offered by inferwire"
         ):
             inferwire.Model(*arguments)
 
@@ -65,3 +65,37 @@ def test_completion_lists_what_programs_use_and_not_the_modules_it_is_made_of() 
 
 def test_the_version_is_where_programs_look_for_it() -> None:
     assert inferwire.__version__ == inferwire.get_version()
+
+
+def test_operations_can_be_imported_and_not_used() -> None:
+    import inferwire.opset8 as another  # pyright: ignore[reportMissingImports]
+
+    from inferwire import opset13  # pyright: ignore[reportAttributeAccessIssue]
+
+    with pytest.raises(
+        AttributeError, match=r"^openvino\.opset13\.add is not offered by inferwire: build or change the graph"
+    ):
+        _ = opset13.add
+    with pytest.raises(AttributeError, match=r"^openvino\.opset8\.add is not offered by inferwire"):
+        _ = another.add
+    assert not hasattr(opset13, "__path__")
+
+
+@pytest.mark.parametrize(
+    ("member", "instead"),
+    [
+        (
+            "openvino.save_model()",
+            "pass the original file to read_model() or compile_model(), or write IR with openvino",
+        ),
+        ("openvino.Model.evaluate", "compile the model and infer"),
+        ("openvino.Model.add_outputs", "build or change the graph with openvino"),
+        ("openvino.Core.register_plugin", "plugins are the server's"),
+    ],
+)
+def test_what_to_do_instead_is_said(member: str, instead: str) -> None:
+    assert sentence(member).startswith(f"{member} is not offered by inferwire: {instead}")
+
+
+def test_where_there_is_no_answer_none_is_given() -> None:
+    assert sentence("openvino.VAContext") == "openvino.VAContext is not offered by inferwire"

@@ -179,7 +179,7 @@ def test_a_member_that_is_not_offered_says_so(kind: str, name: str) -> None:
     owner: Any = object.__new__(CLASSES[kind][1])
     with pytest.raises(AttributeError) as caught:
         getattr(owner, name)
-    assert str(caught.value) == f"openvino.{kind}.{name} is not offered by this version of inferwire"
+    assert str(caught.value).startswith(f"openvino.{kind}.{name} is not offered by inferwire")
     assert not hasattr(owner, name)
 
 

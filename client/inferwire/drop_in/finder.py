@@ -16,9 +16,8 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
 
-from inferwire.not_offered import MODULES, OPERATIONS, TOP_LEVEL, sentence
+from inferwire.not_offered import MODULES, OPERATIONS, TOP_LEVEL, refuse_all_of, sentence
 
 OPENVINO = "openvino"
 TOP_LEVEL_FILE = Path(__file__).with_name("top_level.py")
@@ -85,14 +84,7 @@ class LoaderOfNothing(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Have the module say of whatever a program looks for in it that it is not offered."""
-        name = module.__name__
-
-        def refuse(attribute: str) -> NoReturn:
-            if attribute.startswith("__"):
-                raise AttributeError(f"module '{name}' has no attribute '{attribute}'")
-            raise AttributeError(sentence(f"{OPENVINO}.{own_name(name)}.{attribute}"))
-
-        module.__getattr__ = refuse  # pyright: ignore[reportAttributeAccessIssue]
+        refuse_all_of(module, f"{OPENVINO}.{own_name(module.__name__)}")
 
 
 def warn_of_runtime(stacklevel: int) -> None:
