@@ -11,7 +11,6 @@ from inferwire.arguments import Unpicklable, is_list, is_list_or_tuple, openvino
 from inferwire.values.any_texts import as_text, read
 
 _SIMPLE = (bool, int, float, str)
-_NOT_IN_LISTS = (bytes, type(None), np.integer, np.float32, np.float16)
 
 
 class OVAny(Unpicklable):
@@ -37,7 +36,7 @@ class OVAny(Unpicklable):
     def __init__(self, value: object) -> None:
         if is_list(value) and any(type(item) is not type(value[0]) for item in value):
             raise RuntimeError("Incorrect attribute. Mixed types in the container are not allowed.")
-        if is_list(value) and any(isinstance(item, _NOT_IN_LISTS) for item in value):
+        if is_list(value) and not all(map(_may_be_listed, value)):
             raise RuntimeError("Unsupported attribute type.")
         self._value: Any = _opened(value)
 
@@ -120,10 +119,14 @@ def _below(item: object) -> object:
     return _items(cast("object", item)) if isinstance(item, Mapping) else OVAny(item)
 
 
+def _may_be_listed(item: object) -> bool:
+    return isinstance(item, _SIMPLE) or not isinstance(item, bytes | np.generic | None)
+
+
 def _opened(value: object) -> Any:
     """Give the value that stands in another `OVAny`, ours or openvino's, or for one of numpy's, or for bytes."""
     match value:
-        case np.float32():
+        case np.floating() if value.dtype == np.float32:
             return float(value)
         case np.str_():
             return str(value)
