@@ -114,7 +114,7 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
         (("digits_mlp",), 2, "takes 'pixels' f32[?,64]: give 'pixels' f32[?,64] with -i"),
         (("digits_mlp", "-i", "nope"), 1, "input 'pixels' is nope, which is no file that is there, and no JSON"),
         (("digits_mlp", "-i", "[1, 2]"), 1, "input 'pixels' has shape [1,2], expected [?,64]"),
-        (("digits_mlp", "-i", '["a"]'), 1, "input 'pixels' is of <U1, expected f32"),
+        (("digits_mlp", "-i", '["a"]'), 1, "input 'pixels' has a string at position 0, expected a number"),
         (("digits_mlp", "-i", "[[1], [1, 2]]"), 1, "input 'pixels' is no array"),
         (("digits_mlp", "-i", "[1]", "-i", "[1]"), 2, "input 'pixels' is given twice"),
         (("digits_mlp", "-i", str(COFFEE)), 1, "expected [N,C,H,W] or [N,H,W,C]"),

@@ -248,6 +248,9 @@ def test_what_fits_is_taken(text: str, element_type: ov.Type, expected: list[flo
         ("[1e39]", "i8", "is of float64, expected i8"),
         (str(10**400), "f32", "at position 0, expected a number that fits f32"),
         ("[null]", "f32", "is of object, expected f32"),
+        ('[["x", 2]]', "i64", "has a string at position 0, expected a number"),
+        ('[1, "2"]', "f32", "has a string at position 1, expected a number"),
+        ('["a", 2]', "string", "has 2 at position 1, expected a text"),
         ("[2]", "boolean", "is of int64, expected boolean"),
     ],
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferwire.transport.operator_calls import ModelStatus
-from inferwire_cli.named_model import what_there_is
+from inferwire.transport.served_models import ModelStatus, what_there_is
 
 
 def versions(name: str, *states: str) -> list[ModelStatus]:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from tests.mirror.conftest import Runtime
 
+import inferwire
+
 
 @pytest.fixture
 def model(runtime: Runtime) -> Any:
@@ -87,3 +89,12 @@ def test_one_output_of_two_is_asked_for_by_name(runtime: Runtime) -> None:
         runtime.core.read_model(runtime.models["two"]).output()
     with pytest.raises(RuntimeError, match="exactly one parameter"):
         runtime.core.read_model(runtime.models["two"]).input()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [(("mutli",), "'mutli' is not found; the server has no models"), (("mutli", "x"), "; the server has")],
+)
+def test_a_model_that_is_not_served_says_which_are(server_address: str, wanted: tuple[str, ...], said: str) -> None:
+    with pytest.raises(RuntimeError, match=said):
+        inferwire.Core(server_address).served_model(*wanted)

@@ -32,6 +32,7 @@ from inferwire.transport.executions import (
     Timings,
     WireBytes,
 )
+from inferwire.transport.served_models import ModelStatus
 from inferwire.values.dimensions import Dimension
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.scheduling import NORMAL
@@ -156,6 +157,17 @@ def count_sent(result: inference_pb2.ExecutionResult) -> int:
 def decode_error(error: types_pb2.Error) -> InferwireError:
     """Read an error; a code this client does not know becomes the root exception."""
     return error_of(errors.BY_WIRE.get(error.code), error.message, error.retry_after_s or None)
+
+
+def decode_statuses(models: Iterable[models_pb2.ModelStatus]) -> list[ModelStatus]:
+    """Read what a server serves."""
+    return [ModelStatus(each.name, each.version, _state(each.state), each.reason) for each in models]
+
+
+def _state(state: int) -> str:
+    # A server of a later version may have states that this client has no name for.
+    known = models_pb2.ModelState.DESCRIPTOR.values_by_number.get(state)
+    return known.name.removeprefix("MODEL_STATE_").lower() if known else f"state {state}"
 
 
 def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from inferwire.errors import InferwireError
+from inferwire.errors import InferwireError, InvalidInput, ModelNotFound
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
@@ -42,6 +42,7 @@ from inferwire.transport.lending import Lending
 from inferwire.transport.lent_memory import Lend
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.sender import Sender
+from inferwire.transport.served_models import what_there_is
 from inferwire.transport.submission import Retries, Submission
 from inferwire.transport.uploads import upload_missing
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
@@ -118,8 +119,20 @@ class GrpcTransport:
     def served_model(self, name: str, version: str) -> ModelDescription:
         """Describe a model of the server's repository."""
         request = models_pb2.GetModelRequest(name=name, version=version)
-        response = self._caller.call("ModelService.GetModel", request, models_pb2.GetModelResponse)
+        try:
+            response = self._caller.call("ModelService.GetModel", request, models_pb2.GetModelResponse)
+        except (ModelNotFound, InvalidInput) as error:
+            raise type(error)(f"{error}{self._what_there_is(name)}", error.retry_after_s) from error
         return codec.decode_model(response.model)
+
+    def _what_there_is(self, name: str) -> str:
+        """Say what is served, for who has asked for what is not; nothing where the server does not tell."""
+        request = models_pb2.ListModelsRequest()
+        try:
+            listed = self._caller.call("ModelService.ListModels", request, models_pb2.ListModelsResponse)
+        except InferwireError:
+            return ""
+        return f"; {what_there_is(codec.decode_statuses(listed.models), name)}"
 
     def upload(self, blobs: Mapping[bytes, WireBytes]) -> None:
         """Upload the blobs that the session has not uploaded yet."""

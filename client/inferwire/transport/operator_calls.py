@@ -18,26 +18,10 @@ from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, WireBytes
 from inferwire.transport.large_execution import LargeExecution
+from inferwire.transport.served_models import ModelStatus
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 
 R = TypeVar("R", bound=Message)
-
-_PREFIX = "MODEL_STATE_"
-
-
-@dataclass(frozen=True, slots=True)
-class ModelStatus:
-    """One version of a served model.
-
-    Attributes:
-        state: "loading", "warming", "ready", "draining", "unloaded" or "failed".
-        reason: Why it is not ready, where there is a reason.
-    """
-
-    name: str
-    version: str
-    state: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +61,7 @@ class OperatorCalls:
     def models(self) -> list[ModelStatus]:
         """List every version of every served model, by name, then by version."""
         response = self._call("ModelService.ListModels", pb.ListModelsRequest(), pb.ListModelsResponse)
-        return [ModelStatus(each.name, each.version, _state(each.state), each.reason) for each in response.models]
+        return codec.decode_statuses(response.models)
 
     def model(self, name: str, version: str = "") -> ModelDetails:
         """Describe a model that takes jobs."""
@@ -107,9 +91,3 @@ class OperatorCalls:
     def _call(self, method: str, request: Message, response_type: type[R]) -> R:
         with rpc.as_own_errors(self._address):
             return rpc.call(self._channel, method, request, response_type, self._metadata)
-
-
-def _state(state: int) -> str:
-    # A server of a later version may have states that this client has no name for.
-    known = pb.ModelState.DESCRIPTOR.values_by_number.get(state)
-    return known.name.removeprefix(_PREFIX).lower() if known else f"state {state}"

@@ -32,6 +32,10 @@ def typed(array: Array, port: PortDescription) -> Array:
             return _as_floats(array, port)
         return array.astype(element_type.to_dtype(), casting="same_kind", copy=False)
     except TypeError:
+        for position, each in enumerate(array.flat):
+            if isinstance(each, str):
+                said = f"input '{port.oip_name}' has a string at position {position}, expected a number"
+                raise CommandError(said) from None
         raise CommandError(f"input '{port.oip_name}' is of {array.dtype}, expected {element_type.type_name}") from None
 
 

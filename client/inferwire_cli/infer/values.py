@@ -152,7 +152,11 @@ def _as_array(parsed: Any, port: PortDescription) -> Array:
             f"input '{port.oip_name}' is a JSON object, expected numbers or lists of them; inputs are named as NAME=..."
         )
     try:
-        return np.array(parsed)
+        array = np.array(parsed)
+        if array.dtype.kind != "U":
+            return array
+        given = np.array(parsed, object)  # of numbers beside texts numpy makes texts
+        return array if all(isinstance(each, str) for each in given.flat) else given
     except ValueError as error:
         raise CommandError(f"input '{port.oip_name}' is no array: {error}") from error
 

@@ -8,6 +8,7 @@ from time import perf_counter
 from rich.text import Text
 
 from inferwire.errors import ModelNotFound
+from inferwire.transport.served_models import which_there_are
 from inferwire_cli.named_server import named_server
 from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console
 
@@ -23,7 +24,8 @@ def load_model(name: str, address: str | None, root_certificates: Path | None) -
                 try:
                     calls.load(name)
                 except ModelNotFound as error:
-                    raise CommandError(f"the server's repository has no model '{name}'") from error
+                    there_are = which_there_are(calls.models())
+                    raise CommandError(f"the server's repository has no model '{name}'; {there_are}") from error
             took_s = perf_counter() - begun
             ready = [each.version for each in calls.models() if each.name == name and each.state == "ready"]
         versions = "version " + ready[0] if len(ready) == 1 else "versions " + ", ".join(ready)
@@ -39,9 +41,9 @@ def unload_model(name: str, address: str | None, root_certificates: Path | None)
         _require_name(name)
         with named_server(address, root_certificates).calls() as calls:
             # For the server an unknown model is an unloaded one; for a person it is a slip of the finger.
-            known = sorted({each.name for each in calls.models()})
-            if name not in known:
-                raise CommandError(f"the server has no model '{name}', expected one of {', '.join(known) or 'none'}")
+            models = calls.models()
+            if not any(each.name == name for each in models):
+                raise CommandError(f"the server has no model '{name}'; {which_there_are(models)}")
             with new_console(stderr=True).status(Text(f"unloading {name}")):
                 calls.unload(name)
         new_console().print(f"{name}: unloaded")
