@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,3 +100,20 @@ def test_one_output_of_two_is_asked_for_by_name(runtime: Runtime) -> None:
 def test_a_model_that_is_not_served_says_which_are(server_address: str, wanted: tuple[str, ...], said: str) -> None:
     with pytest.raises(RuntimeError, match=said):
         inferwire.Core(server_address).served_model(*wanted)
+
+
+@pytest.mark.parametrize("name", ["garbage.xml", "garbage.onnx", "garbage.tflite"])
+def test_a_model_that_cannot_be_read_is_named_as_its_user_does(runtime: Any, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"nothing")
+    with pytest.raises(RuntimeError, match=re.escape(f'Unable to read the model: "{path}" Please check that model')):
+        runtime.core.read_model(path)
+
+
+def test_a_model_in_memory_that_cannot_be_read_has_no_name(runtime: Any) -> None:
+    for content in (b"nothing", b"<net/>"):
+        with pytest.raises(
+            RuntimeError, match=r"Unable to read the model\. Please check if the model format is"
+        ) as said:
+            runtime.core.read_model(content)
+        assert "model." not in str(said.value).replace("the model. Please", "")

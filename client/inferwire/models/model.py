@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, cast, overload
 
 from inferwire.arguments import as_integer, as_size, incompatible, openvino_class
+from inferwire.errors import ModelFailed
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.nodes import node_of
 from inferwire.graph.ports import Output, PortDescription, copy_labels
@@ -146,7 +147,11 @@ class Model(RuntimeInfo, ReadableModel):
         self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...], *, are_new: bool = False
     ) -> ModelDescription:
         """Ask the server for the ports that come of this; nothing changes where it refuses."""
-        description = self._transport.read(self._source(self._transport, reshape, preprocessing))
+        source = self._source(self._transport, reshape, preprocessing)
+        try:
+            description = self._transport.read(source)
+        except ModelFailed as error:
+            raise ModelFailed(self._files.in_own_words(str(error)), error.retry_after_s) from error
         self._reshape, self._preprocessing = reshape, preprocessing
         self._inputs = _following([] if are_new else self._inputs, description.inputs)
         self._outputs = _following(self._outputs, description.outputs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -18,6 +19,9 @@ from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.transport.descriptions import Blobs
 from inferwire.transport.executions import WireBytes
 from inferwire_proto.model_formats import SAVED_MODEL, WEIGHTS_SUFFIXES
+
+_OF_MEMORY = r"\1. Please check if the model format is supported and model is correct."
+"""What openvino says of a model that it was given as bytes, which has no name."""
 
 _LONGEST_SHOWN = 255
 """How much of a path is shown: what is longer is none, but the text of a model perhaps, of any size."""
@@ -48,6 +52,7 @@ class ModelFiles:
         suffix: The model file's ending, as ".onnx"; ".xml" for what came from memory as IR.
         variables: The files with the variables of a TensorFlow SavedModel, by their paths in its folder; those in which
             an ONNX model keeps tensors, by their paths beside it.
+        path: Where the user has it; "" for what came from memory.
         again: Reads the contents once more, where all of them came from files; None where memory is all there is.
     """
 
@@ -55,7 +60,15 @@ class ModelFiles:
     weights: Blob | None
     suffix: str
     variables: Mapping[str, Blob] = field(default_factory=dict[str, Blob])
+    path: str = ""
     again: Blobs | None = None
+
+    def in_own_words(self, text: str) -> str:
+        """Name in what a server says of an upload the user's own file, where the server has a name that it made up."""
+        made_up = f'"model{self.suffix}"'
+        if self.path:
+            return text.replace(made_up, f'"{self.path}"')
+        return re.sub(f"(Unable to read the model): {re.escape(made_up)} .* is correct\\.", _OF_MEMORY, text)
 
     @property
     def blobs(self) -> dict[bytes, WireBytes]:
@@ -89,7 +102,7 @@ def read_files(model: Any, weights: Weights = None) -> ModelFiles:
         path = Path(model)  # pyright: ignore[reportUnknownArgumentType]
         files = _read_path(path, weights)
         is_in_memory = isinstance(weights, bytes | io.BytesIO | Tensor)
-        return files if is_in_memory else replace(files, again=_again(path, weights))
+        return replace(files, path=str(path), again=None if is_in_memory else _again(path, weights))
     raise TypeError(f"Provided python object type {type(model)} isn't supported as 'model' argument.")
 
 
