@@ -308,3 +308,8 @@ def test_rt_info_of_pythons_own_types(model: Any, given: object, value: object) 
 def test_rt_info_of_lists_without_a_type(model: Any, item: object) -> None:
     with pytest.raises(RuntimeError, match=r"Unsupported attribute type\."):
         model.set_rt_info([item], "given")
+
+
+def test_nodes_are_of_openvinos_classes(model: Any) -> None:
+    assert {type(node).__name__ for node in (model.results[0], model.get_result(), model.output(0).node)} == {"Result"}
+    assert {type(node).__name__ for node in (model.parameters[0], model.input(0).node)} == {"Parameter"}

@@ -10,7 +10,7 @@ import openvino
 import pytest
 
 import inferwire
-from inferwire.graph.nodes import Node, Parameter
+from inferwire.graph.nodes import Parameter, Result
 from inferwire.not_offered import MEMBERS, MODULES, TOP_LEVEL
 from inferwire.requests.ov_dict import OVDict
 
@@ -21,7 +21,7 @@ CLASSES: Mapping[str, tuple[type, type]] = {
     name: (getattr(openvino, name), getattr(inferwire, name))
     for name in sorted(dir(openvino))
     if isinstance(getattr(openvino, name), type) and name in dir(inferwire)
-} | {"Parameter": (openvino.op.Parameter, Parameter), "Result": (openvino.op.Result, Node)}
+} | {"Parameter": (openvino.op.Parameter, Parameter), "Result": (openvino.op.Result, Result)}
 """Every class of openvino that is mirrored with its mirror: those of its interface, and those of nodes behind ports."""
 
 ON_NO_OBJECT = frozenset(dir(object)) | {

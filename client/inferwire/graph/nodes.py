@@ -5,7 +5,7 @@ Owns the little of `Node` that needs no graph. They are made from descriptions t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferwire.arguments import Unpicklable, as_size, incompatible
@@ -237,6 +237,15 @@ class Parameter(Node):
         return f"{self._description.partial_shape}, {_IN_NODES.get(spoken, spoken)}"
 
 
+class Result(Node):
+    """The node behind an output. Mirrors the part of `openvino.op.Result` that reads it."""
+
+    __slots__ = ()
+
+
+_KINDS: Mapping[str, type[Node]] = {"Parameter": Parameter, "Result": Result}
+
+
 def node_of(description: PortDescription) -> Node:
     """Make the node behind a port."""
-    return (Parameter if description.node_type == "Parameter" else Node)(description)
+    return _KINDS.get(description.node_type, Node)(description)
