@@ -115,4 +115,4 @@ def test_shared_memory_is_registered_with_all_workers(
         gone = oip.SystemSharedMemoryUnregisterRequest(name="a/region")
         doors[at].call(f"{OIP}.SystemSharedMemoryUnregister", gone, oip.SystemSharedMemoryUnregisterResponse)
     for door in doors:
-        assert door.rest("POST", "/v2/models/digits_mlp/infer", {"inputs": [given]}).status == 400
+        assert door.rest("POST", "/v2/models/digits_mlp/infer", {"inputs": [given]}).status == 404
