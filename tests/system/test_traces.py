@@ -161,7 +161,7 @@ def test_a_look_at_states_is_no_inference(server: ServerProcess, collector: Coll
 def test_the_protocol_says_that_inferences_are_traced(server: ServerProcess) -> None:
     url = f"http://{server.http_address}/v2/trace/setting"
     assert httpx.get(url).json()["trace_level"] == ["TIMESTAMPS"]
-    assert httpx.post(url, json={"trace_level": ["TIMESTAMPS"]}).json()["trace_mode"] == ["opentelemetry"]
+    assert httpx.post(url, json={"trace_level": ["TIMESTAMPS"]}).json()["trace_mode"] == "opentelemetry"
     refused = httpx.post(url, json={"trace_level": ["OFF"]})
     assert refused.status_code == 501
     assert "expected TIMESTAMPS: --traces alone changes that" in refused.json()["error"]
