@@ -248,7 +248,7 @@ async def test_outputs_must_be_known_and_asked_for_once(rest: Rest) -> None:
     [
         (b"", "malformed JSON"),
         (b"{", "malformed JSON"),
-        (b'{"inputs":[NaN]}', "malformed JSON"),
+        (b'{"inputs":[NaN]}', "JSON has no NaN and no Infinity"),
         (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[Infinity]}]}', "JSON has no NaN"),
         (
             '{"id":"\u00e9","inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1, -Infinity]}]}'.encode(),
