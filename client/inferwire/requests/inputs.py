@@ -42,15 +42,10 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
         TypeError: For a key or a value of a kind that is not taken.
         RuntimeError: For one that does not fit the model.
     """
-    if inputs is None:
+    if inputs is None or (not share and _write_plain(inputs, tensors)):
         return
     if _is_dict(inputs):
-        if not share and _write_plain(inputs, tensors):
-            return
         items = _pairs(inputs)
-    elif is_array(inputs) and not share:
-        _write(inputs, tensors, None)
-        return
     else:
         inputs = as_tensor(inputs) or inputs
         items = _items(inputs, is_single=len(tensors.ports.inputs) == 1)
@@ -62,9 +57,19 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
         _copy_items(items, tensors)
 
 
-def _write_plain(inputs: dict[Any, Any], tensors: RequestTensors) -> bool:
-    """Write arrays by position or name, as nearly all inputs come, and tell whether there was nothing else."""
+def _write_plain(inputs: Any, tensors: RequestTensors) -> bool:
+    """Write one array, or several by position or name, as nearly all inputs come; tell whether there was nothing else.
+
+    What is told to be something else may be written in part: whoever writes it then writes all of it.
+    """
     by_key = tensors.by_key
+    if type(inputs) is _ARRAY:
+        if not inputs.ndim:
+            return False
+        _fill(by_key.get(None) or tensors.at(None), inputs)
+        return True
+    if not _is_dict(inputs):
+        return False
     for key, value in inputs.items():
         if type(value) is not _ARRAY or (type(key) is not int and type(key) is not str) or not value.ndim:
             return False

@@ -34,14 +34,15 @@ class RequestTensors:
     Attributes:
         ports: The inputs and outputs.
         outputs: The memory of each output, in order.
-        by_key: The memory of inputs by what calls have named them. `at` fills it, and finds what is not there.
+        by_key: The memory of inputs by what calls have named them; under None, that of the only one, which need not be
+            named. `at` fills it, and finds what is not there.
     """
 
     def __init__(self, ports: ModelPorts, lend: Lend) -> None:
         self.ports = ports
         self.outputs: list[Memory] = [_zeros(each) for each in ports.outputs]
         self._inputs: list[Memory | Batch] = [Lendable(each.row, each.first_shape, lend) for each in ports.inputs]
-        self.by_key: dict[int | str, Memory] = {}
+        self.by_key: dict[int | str | None, Memory] = {}
         self._freight: Freight | None = None
         self._versions: list[tuple[Memory, int]] = []
         self._postpones = False
@@ -73,8 +74,7 @@ class RequestTensors:
         if isinstance(key, Port):
             return self.get(self.ports.of(key))
         memory = self.get(self.ports.named(key)) if isinstance(key, str) else self.input_at(key)
-        if key is not None:
-            self.by_key[key] = memory
+        self.by_key[key] = memory
         return memory
 
     def set(self, port: ModelPort, tensor: Tensor) -> None:

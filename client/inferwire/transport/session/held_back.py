@@ -89,6 +89,10 @@ class HeldBack:
         for execution in sent:
             execution.flow, execution.sent_at = flow, now
 
+    def is_recent(self) -> bool:
+        """Whether something waits, or what waited last would not have waited for too long yet."""
+        return bool(self.waiting) or self._clock() < self._until
+
     def time_left_s(self) -> float:
         """How long what waits may go on doing so."""
         return max(self._until - self._clock(), 0)

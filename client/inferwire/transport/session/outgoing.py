@@ -120,7 +120,7 @@ class Outgoing:
             batch = self._lone(execution) or self._gather(is_patient=True)
             if batch.is_last:
                 self.end()
-            elif self._held.waiting and self.is_asleep and not self._is_timed:
+            elif self._held.waiting and self.is_asleep and (not self._is_timed or self._held.is_any_due()):
                 self._wake()
             return batch
         finally:
@@ -209,7 +209,7 @@ class Outgoing:
     def _sleep(self) -> None:
         """Wait until there is something new, or what is held back has waited long enough."""
         with self._turn:
-            self._is_timed = bool(self._held.waiting)
+            self._is_timed = self._held.is_recent()
             self.is_asleep = True
             # Whoever puts something looks at this flag afterwards, and we at what there is after setting it.
             is_idle = not self._new and not self._held.is_any_due()

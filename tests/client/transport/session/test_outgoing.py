@@ -209,6 +209,18 @@ def test_a_thread_that_waited_for_nothing_looks_after_what_now_waits(pool: Threa
     assert ids(batch.result(TIMEOUT_S)) == [[5]]
 
 
+def test_a_thread_that_looked_after_what_waited_lately_is_not_woken_for_the_next(
+    rig: Rig, pool: ThreadPoolExecutor
+) -> None:
+    header = stackable()
+    rig.under_way(header, 3)
+    batch = sleeping(rig, pool)
+    assert put_and_take(rig, header) == []
+    assert rig.outgoing.is_asleep
+    rig.outgoing.end()
+    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+
+
 def test_while_the_thread_sends_it_takes_what_is_put(rig: Rig) -> None:
     rig.put(stackable())
     assert rig.taken() == [[1]]
