@@ -20,7 +20,7 @@ from tests.transport.http2.wire import (
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.connection import MOST_STREAMS
 from inferwire_server.transport.http2.frames import END_HEADERS, END_STREAM, HAS_PRIORITY, PADDED, ErrorCode, frame
-from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES
+from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, UNPACKED_TIMES, write_block
 from inferwire_server.transport.http2.stream import STREAM_WINDOW
 
 NO_SETTINGS = frames.settings({})
@@ -166,8 +166,21 @@ def test_headers_that_have_not_begun_do_not_go_on() -> None:
 
 def test_headers_that_go_on_for_too_long_end_the_connection() -> None:
     wire = Wire().greet()
-    assert wire.say(frame(frames.HEADERS, 0, 1, bytes(MOST_HEADER_BYTES))) == []
-    assert wire.fails(frame(frames.CONTINUATION, END_HEADERS, 1, b"a")) is ErrorCode.ENHANCE_YOUR_CALM
+    most = MOST_HEADER_BYTES * UNPACKED_TIMES
+    assert wire.say(frame(frames.HEADERS, 0, 1, bytes(most))) == []
+    assert wire.fails(frame(frames.CONTINUATION, 0, 1, b"a")) is ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_headers_that_are_too_long_to_be_unpacked_end_the_connection() -> None:
+    long = write_block([(b"a", bytes(MOST_HEADER_BYTES * UNPACKED_TIMES))])
+    assert Wire().greet().fails(headers(1, long)) is ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_headers_that_are_longer_than_a_call_may_have_are_whoever_takes_the_stream_s_business() -> None:
+    wire = Wire().greet()
+    wire.say(headers(1, REQUEST + write_block([(b"a", bytes(MOST_HEADER_BYTES))])))
+    assert wire.begin(3)
+    assert list(wire.connection.streams) == [1, 3]
 
 
 def test_headers_that_cannot_be_unpacked_end_the_connection() -> None:

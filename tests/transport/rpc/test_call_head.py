@@ -22,7 +22,8 @@ def head(*further: tuple[bytes, bytes]) -> CallHead:
 
 
 def test_a_call_is_its_path_and_says_nothing_else() -> None:
-    assert head() == CallHead("/tests.Calls/Call", (), None, "identity", is_grpc=True)
+    size = sum(len(name) + len(value) + 32 for name, value in FIELDS)
+    assert head() == CallHead("/tests.Calls/Call", (), None, "identity", is_grpc=True, byte_size=size)
 
 
 def test_metadata_is_what_is_not_of_grpc_in_the_order_in_which_it_was_said() -> None:

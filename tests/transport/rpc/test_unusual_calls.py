@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 
 import pytest
 from tests.transport.rpc.raw_peer import PATH, RawPeer, data_frame, framed
@@ -11,6 +12,7 @@ from tests.transport.served_methods import guard_of
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.errors import ServingError
+from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, UNPACKED_TIMES
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import Method
 
@@ -205,6 +207,30 @@ async def test_a_call_that_is_compressed_as_nobody_knows_is_told_what_is_known()
     assert told.status == UNIMPLEMENTED
     assert told.details == "the call's grpc-encoding is 'snappy', expected one of identity, gzip, deflate"
     assert told.headers[b"grpc-accept-encoding"] == b"identity,gzip,deflate"
+
+
+@pytest.mark.parametrize("times", [1, UNPACKED_TIMES - 1])
+async def test_a_call_whose_headers_are_too_long_is_told_so_and_no_other_is(times: int) -> None:
+    peer = RawPeer(ECHO)
+    other = peer.begin()
+    told = await peer.answered({b"x-long": b"a" * (MOST_HEADER_BYTES * times)}, framed(b"hello"))
+    assert told.status == TOO_LARGE
+    size, most = map(int, re.findall(r"\d{3,}", told.details))
+    assert told.details == (
+        f"the call's headers have {size} bytes, 32 of each beside its name and value, expected at most {most}"
+    )
+    assert 0 < size - MOST_HEADER_BYTES * times < 1000
+    assert most == MOST_HEADER_BYTES
+    peer.send(other, framed(b"hello"), end=True)
+    assert (await peer.end_of(other)).data == framed(b"hello")
+
+
+async def test_headers_as_long_as_they_may_be_are_taken() -> None:
+    peer = RawPeer(ECHO)
+    told = await peer.answered({b"x-long": b"a"}, framed(b"hello"))
+    assert told.status == 0
+    told = await peer.answered({b"x-long": b"a" * (MOST_HEADER_BYTES - 500)}, framed(b"hello"))
+    assert told.status == 0
 
 
 async def test_a_call_of_what_is_not_offered_is_told_so_with_its_data_or_without() -> None:

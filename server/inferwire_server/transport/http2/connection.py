@@ -11,7 +11,7 @@ from typing import Generic, TypeAlias, TypeVar
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frame_reader import MOST_FRAME_BYTES, FrameReader
 from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
-from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, Field, HeaderBlocks
+from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, UNPACKED_TIMES, Field, HeaderBlocks
 from inferwire_server.transport.http2.open_block import OpenBlock, without_padding
 from inferwire_server.transport.http2.outflow import Outflow, Write
 from inferwire_server.transport.http2.peer_settings import apply_settings
@@ -47,7 +47,9 @@ class Refused(Exception):
 
 
 class Connection(Generic[H]):
-    """A server's side of a connection, with so many bytes of headers at most in a call.
+    """A server's side of a connection, whose peer is told how many bytes of headers a call has at most.
+
+    Headers that are not much longer open their stream as well: whoever takes it refuses them.
 
     Attributes:
         outflow: What goes out.
@@ -66,10 +68,11 @@ class Connection(Generic[H]):
         self.outflow = Outflow(write)
         self._on_done = on_done
         self.streams: dict[int, Stream] = {}
-        self._blocks = HeaderBlocks(read_headers, most_header_bytes)
+        most_unpacked_bytes = most_header_bytes * UNPACKED_TIMES
+        self._blocks = HeaderBlocks(read_headers, most_unpacked_bytes)
         self._open_stream = open_stream
-        self._reader = FrameReader(self, most_header_bytes)
-        self._block = OpenBlock(most_header_bytes)
+        self._reader = FrameReader(self, most_unpacked_bytes)
+        self._block = OpenBlock(most_unpacked_bytes)
         self._most_header_bytes = most_header_bytes
         self.is_greeted = False
         self._is_parting = False

@@ -19,7 +19,14 @@ Field: TypeAlias = tuple[bytes, bytes]
 """The name of a header, in lower case, and its value."""
 
 MOST_HEADER_BYTES = 64 * 1024
-"""How long all headers of a call may be together, unless its connection takes more."""
+"""How long all headers of a call may be together, as RFC 9113 counts them, unless its connection takes more."""
+
+UNPACKED_TIMES = 4
+"""How many times as long they may be before their connection ends with them. Until there they are unpacked, so that it
+stays known what the connection remembers, and their call alone can be refused."""
+
+_BESIDE_FIELD_BYTES = 32
+"""What a header counts beside its name and its value (RFC 9113, 6.5.2)."""
 
 _MOST_KEPT = 64
 _LONGEST_KEPT = 4096
@@ -86,6 +93,11 @@ class _CountingTable(HeaderTable):
         """Remember a header."""
         self.changes += 1
         super().add(name, value)
+
+
+def list_size(fields: Iterable[Field]) -> int:
+    """Count how long headers are together, as limits do."""
+    return sum([len(name) + len(value) + _BESIDE_FIELD_BYTES for name, value in fields])
 
 
 def write_block(fields: Iterable[Field]) -> bytes:

@@ -52,6 +52,7 @@ class Surroundings:
 
     guard: Guard
     most_message_bytes: int
+    most_header_bytes: int
     calls: set[RpcCall] = field(default_factory=set["RpcCall"])
 
 

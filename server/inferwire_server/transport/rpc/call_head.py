@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from inferwire_server.transport.http2.connection import Refused
-from inferwire_server.transport.http2.header_blocks import Field
+from inferwire_server.transport.http2.header_blocks import Field, list_size
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 """The entries of a call's metadata. Values are text, but for those whose names end in `-bin`."""
@@ -42,6 +42,7 @@ class CallHead(NamedTuple):
         timeout_s: How long it may take; None for as long as it likes.
         encoding: How messages are compressed that are.
         is_grpc: Whether it is a call of gRPC at all.
+        byte_size: How long all of them are together.
     """
 
     path: str
@@ -49,6 +50,7 @@ class CallHead(NamedTuple):
     timeout_s: float | None
     encoding: str
     is_grpc: bool
+    byte_size: int
 
 
 def read_head(fields: Sequence[Field]) -> CallHead | Refused:
@@ -66,12 +68,12 @@ def read_head(fields: Sequence[Field]) -> CallHead | Refused:
             headers[name] = value
             if not is_pseudo and name not in _NOT_METADATA:
                 metadata.extend(_entries(name, value))
-        return _head(headers, tuple(metadata))
+        return _head(headers, tuple(metadata), list_size(fields))
     except ValueError as error:
         return Refused(str(error))
 
 
-def _head(headers: Mapping[bytes, bytes], metadata: Metadata) -> CallHead | Refused:
+def _head(headers: Mapping[bytes, bytes], metadata: Metadata, byte_size: int) -> CallHead | Refused:
     missing = [name for name in _REQUIRED if not headers.get(name)]
     unknown = [name for name in headers if name.startswith(b":") and name not in _PSEUDO]
     if missing or unknown:
@@ -84,6 +86,7 @@ def _head(headers: Mapping[bytes, bytes], metadata: Metadata) -> CallHead | Refu
         _timeout_s(headers.get(b"grpc-timeout")),
         headers.get(b"grpc-encoding", b"identity").decode(),
         is_grpc and headers[b":method"] == b"POST",
+        byte_size,
     )
 
 

@@ -47,15 +47,15 @@ class Switchboard:
     def connect_worker(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection on which calls of many callers come, by another process of this server.
 
-        There is room for what it has to say besides: a call that were too long would end all the others with it. How
-        long a message may be it has found out by itself, and those of HTTP have another limit.
+        There is room for what it has to say besides its caller's headers, which it has measured. How long a message may
+        be it has found out by itself, and those of HTTP have another limit.
         """
         return self._connect(write, socket, MOST_HEADER_BYTES + _FURTHER_HEADER_BYTES, MOST_BYTES)
 
     def _connect(
         self, write: Write, socket: Http2Protocol[CallHead], most_header_bytes: int, most_message_bytes: int
     ) -> Connection[CallHead]:
-        around = Surroundings(self._guard, most_message_bytes)
+        around = Surroundings(self._guard, most_message_bytes, most_header_bytes)
         self._connections.add(around)
 
         def begin(stream: Stream, head: CallHead) -> Receiver | None:
@@ -85,6 +85,8 @@ class Switchboard:
         if not head.is_grpc:
             stream.finish(_NOT_GRPC)
             return None
+        if head.byte_size > around.most_header_bytes:
+            return Refusal(stream, _long_headers(head.byte_size, around.most_header_bytes))
         method = self._methods.get(head.path)
         if method is None:
             return Refusal(stream, NO_METHOD)
@@ -100,6 +102,13 @@ class Switchboard:
             is_unread = not method.takes_stream
         call = RpcCall(stream, head, method, socket, around)
         return call.unread() if is_unread else call
+
+
+def _long_headers(byte_size: int, most: int) -> RpcStatus:
+    sentence = (
+        f"the call's headers have {byte_size} bytes, 32 of each beside its name and value, expected at most {most}"
+    )
+    return RpcStatus(grpc.StatusCode.RESOURCE_EXHAUSTED, sentence)
 
 
 def _unknown_encoding(encoding: str) -> RpcStatus:
