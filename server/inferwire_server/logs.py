@@ -8,6 +8,7 @@ import sys
 import structlog
 
 from inferwire_server.core.log_words import LEVELS, LogFormat, LogLevel
+from inferwire_server.log_lines import LineHandler
 
 _NUMBERS = dict(
     zip(LEVELS, (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL + 1), strict=True)
@@ -50,7 +51,7 @@ def configure(log_format: LogFormat, log_level: LogLevel) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _handler()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -59,6 +60,14 @@ def configure(log_format: LogFormat, log_level: LogLevel) -> None:
     )
     logging.basicConfig(handlers=[handler], force=True)
     set_level(log_level)
+
+
+def _handler() -> logging.Handler:
+    try:
+        return LineHandler(sys.stderr)
+    except (AttributeError, OSError):
+        # It is closed, or a program's own and no file.
+        return logging.StreamHandler(sys.stderr)
 
 
 def level() -> str:

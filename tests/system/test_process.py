@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import mmap
 import os
 import signal
 import socket
@@ -374,6 +376,29 @@ def test_settings_come_from_the_environment_and_flags_win() -> None:
         finally:
             process.terminate()
             assert process.wait(END_S) == 0
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_server_whose_log_nobody_reads_serves_and_ends(workers: str) -> None:
+    http_port, grpc_port = free_ports(2)
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, mmap.PAGESIZE)
+    os.write(writer, bytes(mmap.PAGESIZE))
+    command = [sys.executable, "-m", "inferwire_server", "--model-repository", str(DIGITS), "--workers", workers]
+    ports = ["--http-port", str(http_port), "--grpc-port", str(grpc_port), "--log-level", "debug"]
+    with TemporaryFile() as nothing:
+        process = subprocess.Popen([*command, *ports], stderr=writer)
+        try:
+            server = ServerProcess(process, grpc_port, http_port)
+            wait_until_ready(server, nothing)
+            assert ov.Core(server.grpc_address).served_model("digits_mlp")(ROW)[0].shape == (1, 10)
+            process.terminate()
+            assert process.wait(END_S) == 0
+        finally:
+            process.kill()
+            process.wait()
+            os.close(reader)
+            os.close(writer)
 
 
 def test_variables_that_are_no_settings_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,69 @@
+"""Where log lines go: to whoever reads stderr, and nowhere while nobody does, so that no call waits for that."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+from typing import TextIO
+
+_PATIENCE_S = 0.1
+"""How long a line waits for room before it is taken that nobody reads: a reader may be busy."""
+
+_PIECE_BYTES = select.PIPE_BUF
+"""How much goes into a pipe at once that has any room."""
+
+
+class LineHandler(logging.Handler):
+    """Writes events to a stream's descriptor, each as a line.
+
+    Those for which there is no room are lost; how many is told before the next that goes. Nothing is kept to be written
+    later: the last lines before a crash are the ones that are wanted.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to a stream that has a descriptor."""
+        super().__init__()
+        self._stream = stream
+        self._descriptor = stream.fileno()
+        self._room = select.poll()
+        self._room.register(self._descriptor, select.POLLOUT)
+        self._lost = 0
+        self._is_cut = False  # The last line went in part: the next begins anew.
+
+    def __repr__(self) -> str:
+        return f"<LineHandler to {self._descriptor}: {self._lost} lines lost>"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write an event, or count it where nobody reads."""
+        try:
+            line = self.format(record)
+        except Exception:  # noqa: BLE001 - whoever logs must not fail for that
+            self.handleError(record)
+            return
+        if self._lost and self._has_room(0) and self._write(self.format(_told(self._lost))):
+            self._lost = 0
+        if self._lost or not self._write(line):
+            self._lost += 1
+
+    def _write(self, line: str) -> bool:
+        """Write a line; tell whether all of it went."""
+        data = ("\n" * self._is_cut + line + "\n").encode(self._stream.encoding, self._stream.errors or "strict")
+        left = memoryview(data)
+        try:
+            while left and self._has_room(_PATIENCE_S):
+                left = left[os.write(self._descriptor, left[:_PIECE_BYTES]) :]
+        except OSError:
+            # The reader has gone, or the disk is full.
+            pass
+        if len(left) < len(data):
+            self._is_cut = bool(left)
+        return not left
+
+    def _has_room(self, patience_s: float) -> bool:
+        return bool(self._room.poll(patience_s * 1000))
+
+
+def _told(lost: int) -> logging.LogRecord:
+    sentence = f"log lines were lost, since nobody read them in time: {lost}"
+    return logging.LogRecord(__name__, logging.WARNING, "", 0, sentence, None, None)
