@@ -6,7 +6,6 @@ no business of this module: they raise the builtins openvino raises, with its te
 
 from __future__ import annotations
 
-import copy
 from typing import TypeVar
 
 from inferwire_proto.errors import Code
@@ -170,9 +169,11 @@ def anew(error: E) -> E:
     """Make an error as this one that was never raised.
 
     One that is kept is raised as such: its own traceback would keep the frames of whoever it was raised to, with all
-    that they refer to, and those of others who are told of the same.
+    that they refer to, and those of others who are told of the same. No `__init__` is run for it: that of a program's
+    own error may take other arguments than those that the error has.
     """
-    made = copy.copy(error)
+    made = type(error).__new__(type(error), *error.args)
+    made.__dict__.update(error.__dict__)
     made.__cause__, made.__suppress_context__ = error.__cause__, error.__suppress_context__
     return made
 

@@ -265,11 +265,14 @@ class RequestRuns:
 
 def _reason(error: BaseException) -> RuntimeError:
     """Say why an execution has no outputs to those who wait for it later."""
-    if isinstance(error, RuntimeError):
-        return anew(error)
-    if isinstance(error, Exception):
+    if not isinstance(error, Exception):
+        return Cancelled(CANCELLED)
+    try:
+        if isinstance(error, RuntimeError):
+            return anew(error)
         return InferwireError(f"the inference did not come to its end: {error!r}")
-    return Cancelled(CANCELLED)
+    except Exception:  # noqa: BLE001 - a program's own error may raise as it is made anew or shown
+        return InferwireError(f"the inference did not come to its end: {type(error).__name__}")
 
 
 def _conclude(run: Run) -> None:

@@ -156,6 +156,26 @@ def test_bad_inputs_lose_no_request(
     queue.wait_all()
 
 
+def test_an_input_that_raises_an_error_of_its_own_making_loses_no_request(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    class DeviceLost(RuntimeError):
+        def __init__(self, code: int, where: str) -> None:
+            super().__init__(f"{code}: {where}")
+
+    class Lost:
+        def __array__(self, *args: object, **kwargs: object) -> Any:
+            raise DeviceLost(7, "device lost")
+
+    queue = ov.AsyncInferQueue(compiled, 1)
+    with pytest.raises(DeviceLost):
+        queue.start_async(Lost())
+    assert queue.is_ready()
+    transport.answer = finish
+    queue.start_async(ONES)
+    queue.wait_all()
+
+
 def test_a_cancelled_request_comes_back(transport: FakeTransport, compiled: ov.CompiledModel) -> None:
     queue = ov.AsyncInferQueue(compiled, 1)
     queue.start_async(ONES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import weakref
@@ -343,3 +344,135 @@ def test_a_failure_is_raised_anew_by_each_wait(transport: FakeTransport, request
         request_.wait()
     assert first.value is not second.value
     assert (first.value.retry_after_s, second.value.retry_after_s) == (7, 7)
+
+
+class DeviceLost(RuntimeError):
+    """An error of a program's own, made of something else than its text."""
+
+    def __init__(self, code: int, where: str) -> None:
+        super().__init__(f"{code}: {where}")
+        self.code = code
+
+
+class Unreadable(RuntimeError):
+    """An error that nothing can be made of: neither another one nor a text."""
+
+    def __new__(cls, code: int, where: str) -> Unreadable:
+        del code, where
+        return super().__new__(cls)
+
+    def __init__(self, code: int, where: str) -> None:
+        super().__init__()
+
+    def __reduce__(self) -> Any:
+        raise TypeError
+
+    def __str__(self) -> str:
+        raise TypeError
+
+    __repr__ = __str__
+
+
+class UnreadableValue(ValueError):
+    """An error of another kind, which does not even show itself."""
+
+    def __repr__(self) -> str:
+        raise TypeError
+
+
+OF_A_PROGRAM: dict[str, Callable[[], Exception]] = {
+    "without a text": RuntimeError,
+    "of its text": lambda: RuntimeError("device lost"),
+    "of something else": lambda: DeviceLost(7, "device lost"),
+    "unreadable": lambda: Unreadable(7, "device lost"),
+    "unreadable value": UnreadableValue,
+}
+
+
+class Lost:
+    """An array that is not there when it is looked at."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __array__(self, *args: object, **kwargs: object) -> NDArray[np.float32]:
+        raise self._error
+
+
+def infer_in_a_task(request: ov.InferRequest, inputs: Any) -> None:
+    errors: list[Exception] = []  # asyncio shows what a task raises, and gives
+
+    async def infer() -> None:
+        try:
+            await request.infer_async(inputs)
+        except Exception as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+
+    asyncio.run(infer())
+    raise errors[0]
+
+
+INFERENCES: dict[str, Callable[[ov.InferRequest, Any], object]] = {
+    "infer": lambda request, inputs: request.infer(inputs),
+    "start_async": lambda request, inputs: request.start_async(inputs),
+    "infer_async": infer_in_a_task,
+}
+
+
+@pytest.mark.parametrize("make_error", OF_A_PROGRAM.values(), ids=OF_A_PROGRAM.keys())
+@pytest.mark.parametrize("infer", INFERENCES.values(), ids=INFERENCES.keys())
+def test_an_input_may_raise_errors_of_any_making(
+    transport: FakeTransport,
+    request_: ov.InferRequest,
+    infer: Callable[[ov.InferRequest, Any], object],
+    make_error: Callable[[], Exception],
+    finish: Finish,
+) -> None:
+    error = make_error()
+    with pytest.raises(type(error)) as raised:
+        infer(request_, Lost(error))
+    assert raised.value is error
+    transport.answer = finish
+    assert request_.infer(ONES)["out"].tolist() == [[2, 2, 2]]
+
+
+@pytest.mark.parametrize("make_error", OF_A_PROGRAM.values(), ids=OF_A_PROGRAM.keys())
+@pytest.mark.parametrize("infer", INFERENCES.values(), ids=INFERENCES.keys())
+def test_an_error_of_any_making_may_end_an_inference(
+    transport: FakeTransport,
+    request_: ov.InferRequest,
+    infer: Callable[[ov.InferRequest, Any], object],
+    make_error: Callable[[], Exception],
+    finish: Finish,
+) -> None:
+    error = make_error()
+
+    def refuse(_: FakeExecution) -> None:
+        raise error
+
+    transport.answer = refuse
+    with pytest.raises(type(error)) as raised:
+        infer(request_, ONES)
+    assert raised.value is error
+    with pytest.raises(RuntimeError):
+        request_.wait()
+    transport.answer = finish
+    assert request_.infer(ONES)["out"].tolist() == [[2, 2, 2]]
+
+
+def test_an_error_of_a_programs_own_is_told_to_every_wait_as_it_is(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    def refuse(_: FakeExecution) -> None:
+        raise error
+
+    error = DeviceLost(7, "device lost")
+    error.add_note("of the left one")
+    transport.answer = refuse
+    with pytest.raises(DeviceLost):
+        request_.start_async(ONES)
+    for _ in range(2):
+        with pytest.raises(DeviceLost, match=r"^7: device lost\nof the left one$") as told:
+            request_.wait()
+        assert told.value is not error
+        assert told.value.code == 7
