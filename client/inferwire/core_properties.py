@@ -6,8 +6,10 @@ only checks them: it keeps none before a model is compiled.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from inferwire.arguments import in_order, incompatible
@@ -66,19 +68,32 @@ def is_known_here(name: str) -> bool:
     return name.startswith(_OWN_PREFIX) or name in ("CACHE_DIR", "FORCE_TBB_TERMINATE")
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What was set, by device. Never changed, but replaced as a whole: threads may read it while others set more.
+
+    Attributes:
+        given: As it was given.
+        taken: As the devices take it.
+    """
+
+    given: Mapping[str, Properties]
+    taken: Mapping[str, Properties]
+
+
 class CoreProperties:
-    """Properties by device; those of no device go with every compilation.
+    """Properties by device; those of no device go with every compilation. Any thread may call.
 
     Differs from OpenVINO: what belongs to the server's process is kept here and goes nowhere.
     """
 
     def __init__(self, check: Check) -> None:
         self._check = check
-        self._given: dict[str, dict[str, PropertyValue]] = {}
-        self._taken: dict[str, dict[str, PropertyValue]] = {}
+        self._kept = _Kept({}, {})
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<CoreProperties {self._given!r}>"
+        return f"<CoreProperties {self._kept.given!r}>"
 
     def take(self, owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
         """Take the arguments of a `set_property`.
@@ -91,11 +106,9 @@ class CoreProperties:
         given = map_to_contract(properties)
         checked = _for_openvino(given)
         taken = {**_read_here(given), **(self._check(device, checked) if checked else {})}
-        for kept, values in ((self._given, given), (self._taken, taken)):
-            for others in () if device else kept.values():  # what is set for all devices is set for each
-                for name in others.keys() & values.keys():
-                    del others[name]
-            kept.setdefault(device, {}).update(values)
+        with self._lock:
+            kept = self._kept
+            self._kept = _Kept(_with(kept.given, device, given), _with(kept.taken, device, taken))
 
     def get(self, device: str, name: str) -> PropertyValue:
         """Give what was set for a device, as the device takes it; None where nothing was.
@@ -103,9 +116,10 @@ class CoreProperties:
         Raises:
             RuntimeError: With openvino's text for what was set for every device and this one does not take.
         """
-        found = _set_for(device, self._taken).get(name)
-        of_all = self._given.get("", {})
-        is_of_this = any(name in self._taken.get(each, {}) for each in (device.partition(".")[0], device) if each)
+        kept = self._kept
+        found = _set_for(device, kept.taken).get(name)
+        of_all = kept.given.get("", {})
+        is_of_this = any(name in kept.taken.get(each, {}) for each in (device.partition(".")[0], device) if each)
         if name not in of_all or is_of_this or not _for_openvino({name: of_all[name]}):
             return found
         return self._check(device, {name: of_all[name]}).get(name) if device else found
@@ -117,12 +131,13 @@ class CoreProperties:
             TypeError: For values of a type that no property has.
         """
         base, _, inner = device.partition(":")
+        given = self._kept.given
         of_the_call = map_to_contract(cast("Mapping[str, object]", config or {}))
-        merged = {**_set_for(base, self._given), **of_the_call}
+        merged = {**_set_for(base, given), **of_the_call}
         if base == "BATCH":
-            merged = {**_set_for(inner.partition("(")[0], self._given), **merged}
+            merged = {**_set_for(inner.partition("(")[0], given), **merged}
         if base in _OVER_OTHERS:
-            self._add_devices(merged)
+            _add_devices(merged, given)
         for name in (each for each in merged.keys() & _OF_THE_PROCESS if merged[each] != ""):
             warnings.warn(
                 f"{name} is a property of the server's process, which its operator sets; the model is compiled without",
@@ -130,16 +145,6 @@ class CoreProperties:
                 stacklevel=3,
             )
         return {name: value for name, value in merged.items() if name not in _OF_THE_PROCESS}
-
-    def _add_devices(self, merged: dict[str, PropertyValue]) -> None:
-        others = {name: _for_openvino(given) for name, given in self._given.items() if name not in ("", *_OVER_OTHERS)}
-        asked = merged.get(_DEVICE_PROPERTIES, {})
-        if others and isinstance(asked, dict):
-            merged[_DEVICE_PROPERTIES] = {
-                # A text for a device is OpenVINO's to read, or to refuse.
-                name: {**others.get(name, {}), **own} if isinstance(own := asked.get(name, {}), dict) else own
-                for name in {**others, **asked}
-            }
 
 
 def _arguments(owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[str, Mapping[str, object]]:
@@ -152,6 +157,28 @@ def _arguments(owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]
     if value is None or not is_config(value) or not isinstance(device, str):
         raise incompatible("set_property", *_SIGNATURES, invoked=(owner, *args), keywords=keywords)
     return device, cast("Mapping[str, object]", value)
+
+
+def _with(by_device: Mapping[str, Properties], device: str, values: Properties) -> dict[str, Properties]:
+    """Add what is set for a device; what is set for all of them, "", is set for each."""
+    others = dict(by_device)
+    if not device:
+        others = {
+            each: {name: value for name, value in own.items() if name not in values} for each, own in others.items()
+        }
+    return {**others, device: {**others.get(device, {}), **values}}
+
+
+def _add_devices(merged: dict[str, PropertyValue], by_device: Mapping[str, Properties]) -> None:
+    """Add what was set for other devices to what goes with a model for one over them."""
+    others = {name: _for_openvino(given) for name, given in by_device.items() if name not in ("", *_OVER_OTHERS)}
+    asked = merged.get(_DEVICE_PROPERTIES, {})
+    if others and isinstance(asked, dict):
+        merged[_DEVICE_PROPERTIES] = {
+            # A text for a device is OpenVINO's to read, or to refuse.
+            name: {**others.get(name, {}), **own} if isinstance(own := asked.get(name, {}), dict) else own
+            for name in {**others, **asked}
+        }
 
 
 def _read_here(given: Properties) -> dict[str, PropertyValue]:

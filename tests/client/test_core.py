@@ -5,14 +5,18 @@ from __future__ import annotations
 import gc
 import io
 import re
+import sys
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import inferwire as ov
+from inferwire import core_properties
 from inferwire.errors import error_of
 from inferwire.transport.fake_transport import FakeTransport
 from inferwire_proto.element_types import BY_NAME
@@ -148,6 +152,23 @@ def test_what_is_no_map_for_a_device_is_openvinos_to_refuse(transport: FakeTrans
     core.set_property("CPU", {"NUM_STREAMS": 1})
     core.compile_model(XML, "AUTO", {"DEVICE_PROPERTIES": {"CPU": "NUM_STREAMS=2"}})
     assert transport.compiles[0][2] == {"DEVICE_PROPERTIES": {"CPU": "NUM_STREAMS=2"}}
+
+
+def test_properties_may_be_set_at_any_step_of_reading_them(transport: FakeTransport, core: ov.Core) -> None:
+    def set_another(frame: FrameType, event: str, called: object) -> None:
+        del event, called
+        if frame.f_code.co_filename == core_properties.__file__:
+            core.set_property("CPU", {f"P{next(numbers)}": 1})
+
+    numbers = count()
+    core.set_property("CPU", {"NUM_STREAMS": 2})
+    sys.setprofile(set_another)
+    try:
+        core.compile_model(XML, "AUTO")
+    finally:
+        sys.setprofile(None)
+    assert next(numbers) > 1
+    assert transport.compiles[0][2].keys() == {"DEVICE_PROPERTIES"}
 
 
 def test_what_was_set_for_all_of_a_kind_is_each_ones(transport: FakeTransport, core: ov.Core) -> None:
