@@ -41,6 +41,14 @@ def test_infer_gives_a_mapping_of_fresh_arrays(request_: Any) -> None:
     assert results[0].tolist() == RELU_X
 
 
+def test_results_tell_which_outputs_there_are(runtime: Any, request_: Any) -> None:
+    results = request_.infer(X)
+    assert all(key in results for key in ("out", 0, -1, request_.model_outputs[0]))
+    assert not any(key in results for key in ("zz", 1, -2, runtime.compile("two").output(0)))
+    with pytest.raises(TypeError, match="Unknown key type"):
+        assert 0.5 in results
+
+
 def test_start_and_wait(request_: Any) -> None:
     assert request_.start_async(X) is None
     assert request_.wait() is None

@@ -15,7 +15,8 @@ class OVDict(Mapping["ConstOutput | str | int", Array]):
 
     Reads by the output's port, one of its names, or its position, from the end where negative. It
     is a mapping, not a dict, and cannot be written to. A port of an openvino that is installed beside finds the output
-    that is like it.
+    that is like it. Outputs that are on the server still are fetched by what shows, compares or gives their elements;
+    `in`, `len`, `keys` and `names` fetch none.
 
     Example:
         >>> results = request.infer({"data": array})
@@ -44,6 +45,13 @@ class OVDict(Mapping["ConstOutput | str | int", Array]):
 
     def __repr__(self) -> str:
         return repr(self.to_dict())
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether there is such an output, without fetching it."""
+        try:
+            return self._port(key) in self._dict
+        except KeyError:
+            return False
 
     def __getitem__(self, key: ConstOutput | str | int) -> Array:
         port = self._port(key)

@@ -123,6 +123,20 @@ def test_an_output_that_somebody_may_still_read_keeps_its_name(
     assert first != second
 
 
+@pytest.mark.parametrize(("key", "is_there"), [("out", True), (0, True), (-1, True), ("zz", False), (1, False)])
+def test_whether_there_is_an_output_is_told_without_fetching_it(
+    request_: InferRequest, transport: FakeTransport, key: Any, *, is_there: bool
+) -> None:
+    transport.answer = keeping
+    request_.postpone_outputs = True
+    results = request_.infer(ONES)
+    assert (key in results) is is_there
+    assert request_.model_outputs[0] in results
+    assert transport.tensors.gets == []
+    request_.infer(ONES)
+    assert [len(execution.header.keeps) for execution in transport.executions] == [1, 1]
+
+
 def test_a_cancel_while_an_execution_is_being_sent_reaches_it(request_: InferRequest, transport: FakeTransport) -> None:
     transport.answer = lambda _: request_.cancel()
     request_.start_async(ONES)
