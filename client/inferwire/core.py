@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, cast, overload
 
-from inferwire.arguments import Unpicklable, in_order, incompatible
+from inferwire.arguments import Unpicklable, in_order, incompatible, openvino_class
 from inferwire.core_properties import Config, CoreProperties, PropertyMap, is_config, is_known_here
 from inferwire.extensions import add_extension
 from inferwire.graph.ports import copy_labels
@@ -18,7 +18,7 @@ from inferwire.models.compiled_blobs import read_blob
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.models.local_models import serialized
 from inferwire.models.model import Model
-from inferwire.models.model_files import Blob, Weights, is_path, no_path, read_files
+from inferwire.models.model_files import Blob, Weights, is_path, is_readable, no_path, read_files
 from inferwire.not_offered import PartlyMirrored
 from inferwire.property_values import from_contract
 from inferwire.requests.remote_model import RemoteModel
@@ -333,10 +333,9 @@ class Core(Unpicklable, PartlyMirrored):
             return model
         if isinstance(model, bytes) and weights is None and is_path(model):
             model = os.fsdecode(model)
-        try:
-            return self.read_model(model, weights)
-        except TypeError:
-            raise no_path(model) from None
+        if not (is_readable(model) or openvino_class(model) == "Model"):
+            raise no_path(model)
+        return self.read_model(model, weights)
 
 
 def compile_model(model: Any, device_name: str | None = DEFAULT_DEVICE, config: Config = None) -> CompiledModel:

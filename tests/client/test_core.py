@@ -18,6 +18,7 @@ import pytest
 import inferwire as ov
 from inferwire import core_properties
 from inferwire.errors import error_of
+from inferwire.transport.descriptions import ModelDescription, ModelSource
 from inferwire.transport.fake_transport import FakeTransport
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -199,6 +200,17 @@ def test_a_property_of_a_type_that_none_has(core: ov.Core) -> None:
         core.compile_model(XML, "CPU", {"NUM_STREAMS": object()})
     with pytest.raises(TypeError, match="a property's value cannot be of type object"):
         core.set_property({"CACHE_DIR": object()})
+
+
+@pytest.mark.parametrize("error", [TypeError("a mistake of the client's own"), ov.UnsupportedType("no such type")])
+def test_what_goes_wrong_as_a_model_is_read_is_told_as_it_is(description: ModelDescription, error: Exception) -> None:
+    class Failing(FakeTransport):
+        def read(self, source: ModelSource) -> ModelDescription:
+            raise error
+
+    with pytest.raises(type(error)) as raised:
+        ov.Core(transport=Failing(description)).compile_model(XML, "CPU")
+    assert raised.value is error
 
 
 def test_properties_of_a_device_come_with_openvinos_types(transport: FakeTransport, core: ov.Core) -> None:

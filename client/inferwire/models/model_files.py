@@ -106,6 +106,11 @@ def read_files(model: Any, weights: Weights = None) -> ModelFiles:
     raise TypeError(f"Provided python object type {type(model)} isn't supported as 'model' argument.")
 
 
+def is_readable(model: object) -> bool:
+    """Tell whether a value is of a type that `read_files` takes for a model."""
+    return isinstance(model, str | os.PathLike | bytes | io.BytesIO)
+
+
 def no_path(value: object) -> RuntimeError:
     """Say that something cannot be the path of a model or of its weights."""
     return RuntimeError(
