@@ -263,6 +263,27 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], object], type[Exception], str]] = 
         TypeError,
         "incompatible function arguments",
     ),
+    "set_input_tensor with its position behind it": (
+        lambda r, t: r.set_input_tensor(t(np.ones((1, 3), np.float32)), 0),
+        TypeError,
+        "incompatible function arguments",
+    ),
+    "set_input_tensor of three": (
+        lambda r, t: r.set_input_tensor(t(np.ones((1, 3), np.float32)), 1, 2),
+        TypeError,
+        "incompatible function arguments",
+    ),
+    "set_output_tensor of four": (
+        lambda r, t: r.set_output_tensor(t(np.ones((1, 3), np.float32)), "nonsense", None, 4),
+        TypeError,
+        "incompatible function arguments",
+    ),
+    "set_output_tensor of nothing": (lambda r, t: r.set_output_tensor(), TypeError, "incompatible function arguments"),
+    "set_output_tensor of a position alone": (
+        lambda r, t: r.set_output_tensor(index=0),
+        TypeError,
+        "incompatible function arguments",
+    ),
     "set_tensor unknown": (
         lambda r, t: r.set_tensor("zz", t(np.ones((1, 3), np.float32))),
         RuntimeError,

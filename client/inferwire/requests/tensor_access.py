@@ -307,13 +307,13 @@ class TensorAccess(Unpicklable):
 
     def _placement(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[int | None, Tensor]:
         """Read the overloads `(index, tensor)` and `(tensor)`."""
-        names = ("index", "tensor") if len(args) + len(kwargs) == 2 else ("tensor",)
-        given = dict(zip(names, args, strict=False)) | kwargs
-        index, tensor = as_size(given.get("index", 0)), as_tensor(given.get("tensor"))
-        if given.keys() != set(names) or index is None or tensor is None:
+        given = in_order(args, kwargs, ("index", "tensor"), ("tensor",)) or (None,)
+        has_index = len(given) == 2
+        index, tensor = as_size(given[0]) if has_index else None, as_tensor(given[-1])
+        if tensor is None or (has_index and index is None):
             signatures = ("(self: InferRequest, index: int, tensor: Tensor)", "(self: InferRequest, tensor: Tensor)")
             raise incompatible(function, *signatures, invoked=(self, *args), keywords=kwargs)
-        return (index if "index" in given else None), tensor
+        return index, tensor
 
     def _checked_mapping(self, function: str, tensors: object, kinds: Any) -> dict[Any, Tensor]:
         if not isinstance(tensors, dict):
