@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.client.conftest import describe
 
 import inferwire as ov
 from inferwire.graph.ports import PortDescription
 from inferwire.transport.executions import StoredBox
-from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
+from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTensors, FakeTransport
 from inferwire_proto.element_types import BY_NAME
 
+TIMEOUT_S = 10
 ONES: np.ndarray[Any, Any] = np.ones((1, 3), np.float32)
 Answer = Callable[[FakeExecution], None]
 
@@ -214,6 +218,123 @@ def test_another_server_is_sent_what_the_first_one_keeps(
     run(chain[0], ONES)
     assert elsewhere.infer()[0].tolist() == [[4, 4, 4]]
     assert len(answering.tensors.gets) == 1
+
+
+@dataclass(slots=True)
+class SlowTensors(FakeTensors):
+    """Tensors that are given only once they may be.
+
+    Attributes:
+        is_asked: Set once somebody asks for one.
+        may_give: Set to have them given.
+    """
+
+    is_asked: threading.Event = field(default_factory=threading.Event)
+    may_give: threading.Event = field(default_factory=threading.Event)
+
+    def get(self, box: StoredBox) -> bytes:
+        self.is_asked.set()
+        assert self.may_give.wait(TIMEOUT_S)
+        return FakeTensors.get(self, box)
+
+
+@pytest.fixture
+def far() -> FakeTransport:
+    """A server with a model of any number of rows, which takes its time to give what it keeps."""
+    far = FakeTransport(describe({"data": [-1, 3]}, [-1, 3]), tensors=SlowTensors())
+    far.answer = doubling(far)
+    return far
+
+
+@pytest.fixture
+def near(far: FakeTransport) -> FakeTransport:
+    """Another server with that model."""
+    near = FakeTransport(far.model)
+    near.answer = doubling(near)
+    return near
+
+
+def request_of(transport: FakeTransport) -> ov.InferRequest:
+    return ov.Core(transport=transport).served_model("double").create_infer_request()
+
+
+async def asked(transport: FakeTransport) -> SlowTensors:
+    """Let the loop run until somebody asks a slow server for a tensor."""
+    tensors = transport.tensors
+    assert isinstance(tensors, SlowTensors)
+    async with asyncio.timeout(TIMEOUT_S):
+        while not tensors.is_asked.is_set():  # noqa: ASYNC110 - nothing is waited for, other tasks have their turn
+            await asyncio.sleep(0)
+    return tensors
+
+
+def remote_ones(transport: FakeTransport) -> ov.RemoteTensor:
+    tensor = ov.Core(transport=transport).create_context("CPU").create_tensor(ov.Type.f32, ov.Shape([1, 3]), {})
+    tensor.copy_from(ov.Tensor(ONES * 2))
+    return tensor
+
+
+FAR_INPUTS: dict[str, Callable[[ov.InferRequest, ov.InferRequest, FakeTransport], None]] = {
+    "an output": lambda first, second, _: second.set_input_tensor(first.get_output_tensor()),
+    "a region of one": lambda first, second, _: second.set_input_tensor(
+        ov.Tensor(first.get_output_tensor(), ov.Coordinate([0, 0]), ov.Coordinate([1, 3]))
+    ),
+    "a remote tensor": lambda _, second, far: second.set_input_tensor(remote_ones(far)),
+    "a batch with one": lambda first, second, _: second.set_input_tensors(
+        [
+            first.get_output_tensor(),
+            ov.Tensor(ONES * 2),
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("set_input", FAR_INPUTS.values(), ids=FAR_INPUTS.keys())
+async def test_an_event_loop_runs_while_another_server_is_asked_for_inputs(
+    far: FakeTransport,
+    near: FakeTransport,
+    set_input: Callable[[ov.InferRequest, ov.InferRequest, FakeTransport], None],
+) -> None:
+    first, second = request_of(far), request_of(near)
+    first.postpone_outputs = True
+    run(first, ONES)
+    set_input(first, second, far)
+    task = asyncio.create_task(second.infer_async())
+    tensors = await asked(far)
+    assert near.executions == []
+    tensors.may_give.set()
+    assert np.unique((await task)[0]).tolist() == [4]
+    assert (await second.infer_async())[0].tolist() == (await task)[0].tolist()
+
+
+async def test_what_is_cancelled_while_another_server_is_asked_for_inputs_is_not_sent_and_changes_no_tensor(
+    far: FakeTransport, near: FakeTransport
+) -> None:
+    first, second = request_of(far), request_of(near)
+    output = first.get_output_tensor()
+    second.set_input_tensor(output)
+    run(first, ONES)
+    task = asyncio.create_task(second.infer_async())
+    tensors = await asked(far)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    run(first, ONES * 5)
+    tensors.may_give.set()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert near.executions == []
+    assert output.data.tolist() == [[10, 10, 10]]
+    assert second.infer()[0].tolist() == [[20, 20, 20]]
+
+
+def test_what_another_server_has_is_fetched_once(far: FakeTransport, near: FakeTransport) -> None:
+    first, second = request_of(far), request_of(near)
+    second.set_input_tensor(first.get_output_tensor())
+    run(first, ONES)
+    assert isinstance(far.tensors, SlowTensors)
+    far.tensors.may_give.set()
+    assert [second.infer()[0].tolist() for _ in range(3)] == [[[4, 4, 4]]] * 3
+    assert len(far.tensors.gets) == 1
 
 
 def test_outputs_stay_where_they_are_postponed_until_somebody_looks(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from inferwire.graph.model_ports import ModelPort
-from inferwire.tensors.element_arrays import array_to_wire
+from inferwire.tensors.element_arrays import Array, array_to_wire
 from inferwire.tensors.memory import Memory, refuse_packed
 from inferwire.tensors.tensor import Tensor
 from inferwire.transport.executions import WireBytes
@@ -39,12 +39,23 @@ class Batch:
 
     def wire_data(self) -> WireBytes:
         """Join the tensors' elements, as inferwire's wire carries them."""
-        elements = np.concatenate([tensor.memory.read() for tensor in self._tensors])
-        return array_to_wire(self._tensors[0].memory.row, elements)
+        return self._join([tensor.memory.read() for tensor in self._tensors])
+
+    def wire_fetcher(self) -> Callable[[], WireBytes] | None:
+        """Give what joins the elements where a server has some of them; None where they are here."""
+        memories = [tensor.memory for tensor in self._tensors]
+        fetches = [memory.fetcher(share=False) for memory in memories]
+        if not any(fetches):
+            return None
+        reads = [fetch or memory.read().view for fetch, memory in zip(fetches, memories, strict=True)]
+        return lambda: self._join([read() for read in reads])
 
     def kept_by(self, transport: Transport) -> None:
         """Where a server has the elements: nowhere as they are joined."""
         del transport
+
+    def _join(self, parts: Sequence[Array]) -> WireBytes:
+        return array_to_wire(self._tensors[0].memory.row, np.concatenate(parts))
 
 
 def _check_item(port: ModelPort, item: Memory, first: Memory) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from inferwire.tensors.kept_tensors import KeptPart, KeptTensor
@@ -20,10 +20,11 @@ class Freight:
     Attributes:
         shapes: The inputs' shapes, all of which fit.
         buffers: The bytes of the inputs that the server does not have, in wire form: views of the tensors' memory
-            wherever possible.
+            wherever possible. Empty is what `fetch` is still to bring.
         reads: The inputs that the server has already, by position.
         keeps: What the server is to keep of the outputs, by position.
         header: That of executions without a sequence that take this along, once one has.
+        fetches: What gives the buffers that other servers have, by their places among all.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -31,3 +32,10 @@ class Freight:
     reads: KeptInputs
     keeps: KeptOutputs
     header: ExecutionHeader | None = None
+    fetches: Mapping[int, Callable[[], WireBytes]] = field(default_factory=dict[int, Callable[[], WireBytes]])
+
+    def fetch(self) -> None:
+        """Fetch the buffers that other servers have. Any thread may: no tensor's elements or shape change by it."""
+        fetched = {at: fetch() for at, fetch in self.fetches.items()}
+        self.buffers = [fetched.get(at, buffer) for at, buffer in enumerate(self.buffers)]
+        self.fetches = {}

@@ -126,7 +126,8 @@ class RequestRuns:
             if self.hold is not None and run.position < 0:
                 self.hold(run)
             header = self.prepare(run, inputs, share_inputs)
-            if self._model.transport.is_ready(header):
+            freight = run.freight
+            if (freight is None or not freight.fetches) and self._model.transport.is_ready(header):
                 self.submit(header, run)
             else:
                 await asyncio.to_thread(self.submit, header, run)
@@ -166,11 +167,16 @@ class RequestRuns:
         return header
 
     def submit(self, header: ExecutionHeader, run: Run) -> None:
-        """Hand an execution to the transport."""
+        """Hand an execution to the transport, with what other servers have of its inputs."""
         freight = run.freight
         if freight is None:
             # It was given up before its turn came.
             return
+        if freight.fetches:
+            freight.fetch()
+            if run.phase is not _RUNNING:
+                # It was given up meanwhile.
+                return
         try:
             run.runner, run.began = self._weakly, perf_counter()
             run.execution = self._model.transport.submit(header, freight.buffers, run.deliver)

@@ -159,12 +159,17 @@ class RequestTensors:
         reads = {at: part for at, part in parts if part is not None}
         names = [(at, each.reserve_output(transport, postpone=self._postpones)) for at, each in enumerate(self.outputs)]
         keeps = {at: name for at, name in names if name is not None}
-        buffers = [source.wire_data() for at, source in enumerate(self._inputs) if at not in reads]
-        return Freight(shapes, buffers, reads, keeps)
+        sources = [source for at, source in enumerate(self._inputs) if at not in reads]
+        fetchers = [(at, source.wire_fetcher()) for at, source in enumerate(sources)]
+        fetches = {at: fetch for at, fetch in fetchers if fetch is not None}
+        buffers = [b"" if at in fetches else source.wire_data() for at, source in enumerate(sources)]
+        return Freight(shapes, buffers, reads, keeps, fetches=fetches)
 
     def _keep(self, freight: Freight) -> None:
         """Keep what was made until a tensor changes, as it also does when the server keeps an output of it."""
         self.forget_freight()
+        if freight.fetches:
+            return
         versions: list[tuple[Memory, int]] = []
         for memory in (*self._inputs, *self.outputs):
             if isinstance(memory, Batch) or memory.version is None:

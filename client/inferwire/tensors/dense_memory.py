@@ -155,7 +155,7 @@ class Dense(Memory):
 
     def fetcher(self, *, share: bool) -> Callable[[], Array] | None:
         """Fetch the elements that there are now, for a copy; for a view, those that there are when somebody looks."""
-        if self._kept is None:
+        if self._kept is None or self._kept.is_fetched:
             return None
         return self.pin if share else partial(self._copy, self._kept)
 
@@ -280,6 +280,14 @@ class Region(Memory):
             return None
         end = tuple(start + size for start, size in zip(self._begin, self.shape, strict=True))
         return KeptPart(whole.tensor, StoredBox(whole.tensor.id, self._begin, end))
+
+    def fetcher(self, *, share: bool) -> Callable[[], Array] | None:
+        """Fetch the whole, for a copy of the box, where the whole is what that was made in."""
+        fetch = None if share or self._root.shape != self._root_shape else self._root.fetcher(share=False)
+        if fetch is None:
+            return None
+        box = tuple(slice(start, start + size) for start, size in zip(self._begin, self.shape, strict=True))
+        return lambda: fetch()[*box, ...].copy()
 
     def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Region:
         """Share a box of the box."""

@@ -55,7 +55,12 @@ class KeptElements:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<KeptElements in {self.tensor!r}: {'not ' if self._array is None else ''}fetched>"
+        return f"<KeptElements in {self.tensor!r}: {'' if self.is_fetched else 'not '}fetched>"
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether they are here."""
+        return self._array is not None
 
     def fetch(self) -> Array:
         """Give the elements, which must not be written to.

@@ -76,6 +76,11 @@ class Memory(ABC):
         """Give the elements as inferwire's wire carries them; copy only what is not contiguous."""
         return array_to_wire(self.row, self.read())
 
+    def wire_fetcher(self) -> Callable[[], WireBytes] | None:
+        """Give what fetches the elements in wire form, as `fetcher` does; None where they are here."""
+        fetch = self.fetcher(share=False)
+        return None if fetch is None else lambda: array_to_wire(self.row, fetch())
+
     def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
         """Take the shape and the elements of a message.
 
@@ -118,7 +123,7 @@ class Memory(ABC):
         raise RuntimeError(f"the server kept {elements}, which was to be sent; this is a bug")
 
     def fetcher(self, *, share: bool) -> Callable[[], Array] | None:
-        """Give what fetches the elements once somebody looks at a result; None where they are here.
+        """Give what fetches the elements once somebody looks at a result, on any thread; None where they are here.
 
         Args:
             share: Whether the result is a view of the memory, and not a copy of what is there now.
