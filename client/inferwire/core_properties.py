@@ -7,12 +7,12 @@ only checks them: it keeps none before a model is compiled.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from inferwire.arguments import in_order, incompatible
+from inferwire.callers import warn
 from inferwire.properties.declaration import Property
 from inferwire.property_values import map_to_contract
 from inferwire.values.any_texts import as_text
@@ -139,10 +139,9 @@ class CoreProperties:
         if base in _OVER_OTHERS:
             _add_devices(merged, given)
         for name in (each for each in merged.keys() & _OF_THE_PROCESS if merged[each] != ""):
-            warnings.warn(
+            warn(
                 f"{name} is a property of the server's process, which its operator sets; the model is compiled without",
                 RuntimeWarning,
-                stacklevel=3,
             )
         return {name: value for name, value in merged.items() if name not in _OF_THE_PROCESS}
 

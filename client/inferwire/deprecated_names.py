@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
+from inferwire.callers import warn
 
 
-def warn_of(name: str, instead: str, stacklevel: int = 3) -> None:
+def warn_of(name: str, instead: str) -> None:
     """Warn whoever uses a member of a class by an old name."""
-    warnings.warn(f"{name} is deprecated; use {instead} instead", DeprecationWarning, stacklevel=stacklevel)
+    warn(f"{name} is deprecated; use {instead} instead", DeprecationWarning)
 
 
 def shares_inputs(share_inputs: bool, shared_memory: bool | None) -> bool:
     """Read what `share_inputs` was before there was `share_outputs`."""
     if shared_memory is None:
         return share_inputs
-    warn_of("shared_memory", "share_inputs", stacklevel=4)
+    warn_of("shared_memory", "share_inputs")
     return shared_memory

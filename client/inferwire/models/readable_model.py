@@ -6,11 +6,11 @@ Owns the lookups with openvino's texts. Where the ports come from is the busines
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, overload
 
 from inferwire.arguments import as_size, in_order, incompatible
+from inferwire.callers import warn
 from inferwire.graph.nodes import Node
 from inferwire.graph.ports import Output, Port, port_named
 from inferwire.not_offered import PartlyMirrored
@@ -165,11 +165,10 @@ class ReadableModel(PartlyMirrored):
 
         Differs from OpenVINO, whose programs look here for their inputs' nodes, and says so in a RuntimeWarning.
         """
-        warnings.warn(
+        warn(
             "Model.get_ordered_ops() gives parameters and results alone: the graph is on the server; "
             "CompiledModel.get_runtime_model() gives the nodes that run",
             RuntimeWarning,
-            stacklevel=2,
         )
         return [*self.parameters, *self.results]
 

@@ -6,13 +6,13 @@ back is `request_runs`' business, tensors are `tensor_access`'.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from inferwire.arguments import as_integer, incompatible
+from inferwire.callers import warn
 from inferwire.deprecated_names import shares_inputs
 from inferwire.graph.ports import ConstOutput
 from inferwire.requests.kept_states import KeptStates
@@ -367,4 +367,4 @@ class InferRequest(TensorAccess):
                 self._follower.userdata = userdata
             run.callback = partial(self._follower.callback, self._follower.userdata)
         elif userdata is not None:
-            warnings.warn("There is no callback function!", RuntimeWarning, stacklevel=5)
+            warn("There is no callback function!", RuntimeWarning)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 
+from inferwire.callers import warn
 from inferwire.graph.ports import ConstOutput
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.request_tensors import RequestTensors
@@ -26,7 +26,7 @@ def results_of(tensors: RequestTensors, *, share: bool, decode_strings: bool) ->
     for port, memory in zip(tensors.ports.output_ports, tensors.outputs, strict=True):
         if memory.row.is_string:
             if share:
-                warnings.warn("Result of a string type will be copied to OVDict!", RuntimeWarning, stacklevel=4)
+                warn("Result of a string type will be copied to OVDict!", RuntimeWarning)
             tensor = Tensor.over(memory)
             results[port] = tensor.str_data if decode_strings else tensor.bytes_data
         elif (fetch := memory.fetcher(share=share)) is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, cast, overload
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from inferwire.arguments import Unpicklable, as_sizes, in_order, incompatible, is_array, is_list, openvino_class
+from inferwire.callers import warn
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import Port
 from inferwire.tensors.dense_memory import allocate
@@ -134,11 +134,10 @@ class Tensor(OverMemory, Unpicklable):
         """The elements: a view that writes to the tensor, except for strings, which are copied."""
         if not self._memory.row.is_string:
             return self._memory.array.view()
-        warnings.warn(
+        warn(
             "Data of string type will be copied! Please use dedicated properties "
             "`str_data` and `bytes_data` to avoid confusion while accessing Tensor's contents.",
             RuntimeWarning,
-            stacklevel=2,
         )
         return self.bytes_data
 

@@ -5,7 +5,6 @@ Owns the constructor overloads of `Tensor`; memory itself is in `inferwire.tenso
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from inferwire.arguments import as_sizes, in_order, incompatible, is_array, is_list
+from inferwire.callers import warn
 from inferwire.graph.ports import Port
 from inferwire.tensors.dense_memory import Dense, allocate
 from inferwire.tensors.element_arrays import Array, objects
@@ -154,11 +154,11 @@ def _crop(row: ElementType, shape: tuple[int, ...], array: Array) -> Memory:
     if own is Type.string:
         raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")
     if element_type_of(own) != row:
-        _warn("Type of the array and the port are different. Data is going to be casted.")
+        warn("Type of the array and the port are different. Data is going to be casted.", RuntimeWarning)
     if prod(shape) > array.size:
         raise RuntimeError("Shape of the port exceeds shape of the array.")
     if prod(shape) < array.size:
-        _warn("Shape of the port is smaller than shape of the array. Passed data will be cropped.")
+        warn("Shape of the port is smaller than shape of the array. Passed data will be cropped.", RuntimeWarning)
     return _reinterpret(array, shape, row)
 
 
@@ -187,7 +187,3 @@ def string_objects(array: Array) -> Array:
     """Flatten an array of 'S' or 'U' to byte strings, text as UTF-8."""
     items = array.reshape(-1).tolist()
     return objects(items if array.dtype.kind == "S" else [item.encode() for item in items])
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, RuntimeWarning, stacklevel=6)
