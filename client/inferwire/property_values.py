@@ -84,7 +84,7 @@ def _ours(value: Any) -> Any:
         case "OVAny":
             return OVAny(value.value)
         case "Type":
-            return as_type(value)
+            return as_type(value) or value
         case "Num":
             return value.to_integer()
         case _:

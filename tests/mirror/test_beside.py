@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 import inferwire as ov
 from inferwire.property_values import to_contract
 from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.properties import EnumValue
 
 X: NDArray[np.float32] = np.array([[1, -2, 3]], np.float32)
 RELU_X = [[1, 0, 3]]
@@ -75,6 +76,21 @@ def test_values_are_equal(ours: object, theirs: object, other: object) -> None:
     assert theirs == ours
     assert ours != other
     assert other != ours
+
+
+def test_a_type_that_only_a_newer_openvino_has_is_none_of_ours() -> None:
+    class Type:
+        __module__ = "openvino._pyopenvino"
+
+        def get_type_name(self) -> str:
+            return "f3e1m1"
+
+    newer: Any = Type()
+    assert (ov.Type.f32 == newer) is False
+    with pytest.raises(TypeError, match=r"compatible\(\): incompatible function arguments"):
+        ov.Type.f32.compatible(newer)
+    with pytest.raises(TypeError, match="a property's value cannot be of type Type"):
+        to_contract(newer)
 
 
 def test_values_are_made_of_theirs() -> None:
@@ -240,6 +256,10 @@ def test_their_model_is_read_and_compiled(core: ov.Core, local: openvino.Model) 
 
 PROPERTIES = {
     "a type": (openvino.Type.f32, BY_NAME["f32"]),
+    "another enumeration of that name": (
+        openvino.properties.device.Type.DISCRETE,
+        EnumValue("device.Type", "DISCRETE"),
+    ),
     "any": (openvino.OVAny(3), 3),
     "a number of streams": (openvino.properties.streams.Num(2), 2),
 }

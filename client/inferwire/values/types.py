@@ -222,7 +222,7 @@ def as_type(value: object) -> Type | None:
         return value
     # Among openvino's properties is an enumeration of that name.
     name = getattr(value, "get_type_name", None) if openvino_class(value) == "Type" else None
-    return None if name is None else getattr(Type, name())
+    return None if name is None else getattr(Type, name(), None)  # a newer openvino may have more
 
 
 def element_type_of(element_type: Type) -> ElementType:
