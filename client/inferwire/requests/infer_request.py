@@ -333,12 +333,19 @@ class InferRequest(TensorAccess):
 
         Set it for models with outputs that are seldom looked at. Each is fetched by the first look at it, and sent
         with every answer from then on. Outputs that another request of the same server reads do so in any case.
+
+        Raises:
+            TypeError: On setting what is neither true nor false.
+            RuntimeError: On setting it while the request is busy.
         """
         return self._tensors.postpones
 
     @postpone_outputs.setter
     def postpone_outputs(self, postpone: bool) -> None:
-        self._tensors.postpones = postpone
+        if not isinstance(postpone, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"postpone_outputs is {postpone!r}, expected True or False")
+        with self._state.idle():
+            self._tensors.postpones = postpone
 
     @property
     def scheduling(self) -> Scheduling:

@@ -123,6 +123,13 @@ def test_an_output_that_somebody_may_still_read_keeps_its_name(
     assert first != second
 
 
+@pytest.mark.parametrize("given", ["no", 0, None])
+def test_outputs_are_postponed_or_not(request_: InferRequest, given: Any) -> None:
+    with pytest.raises(TypeError, match=f"postpone_outputs is {given!r}, expected True or False"):
+        request_.postpone_outputs = given
+    assert request_.postpone_outputs is False
+
+
 @pytest.mark.parametrize(("key", "is_there"), [("out", True), (0, True), (-1, True), ("zz", False), (1, False)])
 def test_whether_there_is_an_output_is_told_without_fetching_it(
     request_: InferRequest, transport: FakeTransport, key: Any, *, is_there: bool

@@ -62,6 +62,8 @@ BUSY_CALLS: dict[str, Callable[[Any], object]] = {
     "set_input_tensors": lambda r: r.set_input_tensors({0: ov.Tensor(ONES)}),
     "set_output_tensors": lambda r: r.set_output_tensors({0: ov.Tensor(ONES)}),
     "set_callback": lambda r: r.set_callback(print, None),
+    "postpone_outputs": lambda r: setattr(r, "postpone_outputs", True),
+    "scheduling": lambda r: setattr(r, "scheduling", ov.Scheduling(priority=1)),
     "query_state": lambda r: r.query_state(),
     "reset_state": lambda r: r.reset_state(),
     "profiling_info": lambda r: r.profiling_info,
