@@ -96,13 +96,13 @@ class ReadableModel(PartlyMirrored):
         """Give `friendly_name`."""
         return self.friendly_name
 
-    def set_friendly_name(self, name: Any) -> None:
+    def set_friendly_name(self, name: str) -> None:
         """Set `friendly_name`.
 
         Raises:
             TypeError: For what is no text.
         """
-        if not isinstance(name, str):
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise incompatible("set_friendly_name", "(self: Model, name: str) -> None", invoked=(self, name))
         self._friendly_name = name
 
