@@ -243,9 +243,11 @@ class CompiledModel(Unpicklable):
         return self._model.description.max_batch_rows
 
     def _shared_request(self) -> InferRequest:
-        if self._infer_request is None:
-            self._infer_request = self.create_infer_request()
-        return self._infer_request
+        request = self._infer_request
+        if request is None:
+            # Threads whose first calls come at once share the one that is set first, with its states.
+            request = vars(self).setdefault("_infer_request", self.create_infer_request())
+        return request
 
     def _port(
         self, kind: str, ports: Sequence[ConstOutput], args: tuple[object, ...], kwargs: Mapping[str, Any]

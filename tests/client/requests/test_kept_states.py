@@ -62,6 +62,26 @@ def test_requests_have_sequences_of_their_own_and_free_them(transport: FakeTrans
     assert sorted(transport.states.released) == [1, 2]
 
 
+def test_first_calls_that_come_at_once_share_a_request(transport: FakeTransport) -> None:
+    class Twice(ov.CompiledModel):
+        """A model that is called once more just as the request that calls share is made."""
+
+        is_first = True
+
+        def create_infer_request(self) -> ov.InferRequest:
+            request = super().create_infer_request()
+            if self.is_first:
+                self.is_first = False
+                self(ONES)
+            return request
+
+    model = Twice(ov.Core(transport=transport).served_model("double"))
+    model(ONES)
+    model(ONES)
+    first, second, third = (mark and mark.id for mark in marks(transport))
+    assert first == second == third
+
+
 def test_a_new_request_for_one_inference_keeps_nothing(transport: FakeTransport) -> None:
     ov.Core(transport=transport).served_model("double").infer_new_request(ONES)
     assert marks(transport) == [None]
