@@ -197,4 +197,8 @@ def _described(error: BaseException) -> str:
     """Say what a callback raised and where, as openvino does."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     places = "\n".join(f"  {frame.filename}({frame.lineno}): {frame.name}" for frame in reversed(frames))
-    return f"{type(error).__name__}: {error}\n\nAt:\n{places}\n"
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - whatever a program's own error does
+        text = "<exception str() failed>"  # as Python's own tracebacks have it
+    return f"{type(error).__name__}: {text}\n\nAt:\n{places}\n"

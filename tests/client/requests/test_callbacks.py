@@ -114,6 +114,27 @@ def test_what_a_callback_raises_is_told_to_every_wait(
     assert request_.results[0].tolist() == [[2, 2, 2]]
 
 
+def test_an_error_of_a_callback_that_has_no_text_is_told_by_its_class_and_costs_no_thread(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    class Untold(Exception):
+        def __str__(self) -> str:
+            raise TypeError
+
+    def complain(_: object) -> None:
+        threads.append(threading.get_ident())
+        raise Untold
+
+    threads: list[int] = []
+    transport.answer = finish
+    request_.set_callback(complain, None)
+    for _ in range(2):
+        request_.start_async(ONES)
+        with pytest.raises(RuntimeError, match=r"^Untold: <exception str"):
+            request_.wait()
+    assert {thread.ident for thread in threading.enumerate()}.issuperset(threads)
+
+
 def test_a_callback_may_start_its_request_again_and_a_wait_is_for_one_execution(
     transport: FakeTransport, request_: ov.InferRequest, finish: Finish
 ) -> None:
