@@ -374,6 +374,29 @@ def test_what_a_dropped_coroutine_began_gives_its_job_back_and_is_nobodys_failur
     queue.wait_all()
 
 
+def test_a_job_that_fails_to_be_sent_comes_back_though_its_task_has_gone(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    def refuse(_: FakeExecution) -> None:
+        assert may_refuse.wait(TIMEOUT_S)
+        raise ov.ServerUnavailable("no server")
+
+    async def begin_and_drop() -> None:
+        coroutine = queue.infer_async(ONES)
+        coroutine.send(None)
+        coroutine.close()
+        may_refuse.set()
+
+    may_refuse = threading.Event()
+    queue = ov.AsyncInferQueue(compiled, 1)
+    transport.answer, transport.is_connected = refuse, False
+    asyncio.run(begin_and_drop())
+    assert queue.is_ready()
+    transport.answer, transport.is_connected = finish, True
+    queue.start_async(ONES)
+    queue.wait_all()
+
+
 def test_what_cannot_begin_on_a_queues_request_leaves_it_idle(compiled: ov.CompiledModel) -> None:
     queue = ov.AsyncInferQueue(compiled, 1)
     with pytest.raises(TypeError):

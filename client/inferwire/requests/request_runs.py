@@ -130,7 +130,7 @@ class RequestRuns:
             if (freight is None or not freight.fetches) and self._model.transport.is_ready(header):
                 self.submit(header, run)
             else:
-                await asyncio.to_thread(self.submit, header, run)
+                await asyncio.to_thread(self._submit_apart, header, run)
             await ended.wait()
             run.raise_error()
             found = results()
@@ -188,6 +188,14 @@ class RequestRuns:
         # Whoever cancels or ends it sets the phase first and then looks for what is set here: one of us sees it.
         if run.phase is not _RUNNING:
             self._state.ended_meanwhile(run)
+
+    def _submit_apart(self, header: ExecutionHeader, run: Run) -> None:
+        """Submit on another thread, which gives up what fails: the task that awaits this may have gone with its loop."""
+        try:
+            self.submit(header, run)
+        except BaseException as error:
+            self.give_up(run, error)
+            raise
 
     def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
         """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
