@@ -190,7 +190,7 @@ class RequestRuns:
             self._state.ended_meanwhile(run)
 
     def _submit_apart(self, header: ExecutionHeader, run: Run) -> None:
-        """Submit on another thread, which gives up what fails: the task that awaits this may have gone with its loop."""
+        """Submit on another thread, which gives up what fails: the task that awaits it may have gone with its loop."""
         try:
             self.submit(header, run)
         except BaseException as error:
