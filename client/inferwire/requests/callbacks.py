@@ -77,7 +77,8 @@ class CallbackThreads:
     def _reset(self) -> None:
         """Start from nothing: a forked child has none of its parent's threads."""
         self._pid = THIS.pid
-        self._lock = threading.Lock()
+        # Reentrant, since garbage collection may bring a callback at any call, also with this held.
+        self._lock = threading.RLock()
         self._waiting: deque[Callable[[], object]] = deque()
         self._resting: list[threading.Lock] = []
         self._here = _Thread()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -301,3 +302,23 @@ def test_a_callback_that_finds_no_further_thread_waits_for_those_that_run() -> N
         threads.run(partial(ran.put, 1))
     leave.set()
     assert ran.get(timeout=TIMEOUT_S) == 1
+
+
+def test_garbage_collection_may_bring_a_callback_while_a_thread_is_called_in() -> None:
+    """From Python 3.12 on it may run after any call, and end a task whose request a refused job then gets."""
+    threads = CallbackThreads()
+    woken, brought = threading.Event(), threading.Event()
+    threads.run(threading.Event().set)
+    while not threads._resting:
+        os.sched_yield()
+    bell = threads._resting.pop()
+
+    class Collecting:
+        def release(self) -> None:
+            bell.release()
+            woken.wait()
+            threads.run(brought.set)
+
+    threads._resting.append(cast("threading.Lock", Collecting()))
+    threading.Thread(target=threads.run, args=(woken.set,), daemon=True).start()
+    assert brought.wait(TIMEOUT_S)
