@@ -170,8 +170,7 @@ class Core(Unpicklable, PartlyMirrored):
         _require_name(device)
         properties = self._properties.for_compile(device, config)
         read = self._model(model, weights)
-        source = read.source(self._transport)
-        compiled = self._compiled(self._transport.compile(source, device, properties, read.blobs()), properties)
+        compiled = self._compiled(self._transport.compile(read.contents, device, properties), properties)
         copy_labels((*read.inputs, *read.outputs), (*compiled.inputs, *compiled.outputs))
         return compiled
 
@@ -256,11 +255,8 @@ class Core(Unpicklable, PartlyMirrored):
         _require_name(device_name)
         blob = Blob.of(read_blob(model_stream))
         properties = self._properties.for_compile(device_name, config)
-        blobs = {blob.sha256: blob.content}
-        self._transport.upload(blobs)
-        return self._compiled(
-            self._transport.import_compiled(blob.sha256, device_name, properties, lambda: blobs), properties
-        )
+        imported = self._transport.import_compiled(blob.sha256, blob.content, device_name, properties)
+        return self._compiled(imported, properties)
 
     def query_model(self, model: Any, device_name: str, config: Config = None) -> dict[str, str]:
         """Give the device that would run it for each node that can run, by friendly name.
@@ -278,7 +274,7 @@ class Core(Unpicklable, PartlyMirrored):
             raise incompatible("query_model", signature, invoked=(self, model, device_name, config))
         _require_name(device_name)
         properties = self._properties.for_compile(device_name, config)
-        return dict(sorted(self._transport.query(read.source(self._transport), device_name, properties).items()))
+        return dict(sorted(self._transport.query(read.contents, device_name, properties).items()))
 
     def add_extension(self, *extensions: Any) -> None:
         """Make sure that the server has a library of operations. Mirrors `openvino.Core.add_extension`.

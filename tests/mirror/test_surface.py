@@ -64,7 +64,7 @@ MORE: Mapping[str, frozenset[str]] = {
     "InferRequest": frozenset(
         {"infer_async", "inputs", "of", "outputs", "postpone_outputs", "runs", "scheduling", "timings"}
     ),
-    "Model": frozenset({"blobs", "build_in", "of", "source"}),
+    "Model": frozenset({"build_in", "contents", "of"}),
     "Node": frozenset({"follow", "get_layout", "layout", "set_layout"}),
     "Output": frozenset({"description", "facts", "follow"}),
     "Parameter": frozenset({"follow", "get_shape"}),

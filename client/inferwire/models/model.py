@@ -19,7 +19,7 @@ from inferwire.models.model_files import ModelFiles
 from inferwire.models.readable_model import ReadableModel
 from inferwire.models.rt_info import RuntimeInfo
 from inferwire.not_offered import refuse
-from inferwire.transport.descriptions import Blobs, ModelDescription, ModelSource, Preprocessing
+from inferwire.transport.descriptions import ModelContents, ModelDescription, ModelSource, Preprocessing
 from inferwire.transport.protocol import Transport
 from inferwire.values.layout import Layout
 from inferwire.values.partial_shape import PartialShape
@@ -135,21 +135,17 @@ class Model(RuntimeInfo, ReadableModel):
         for port, described in zip(self._outputs, description.outputs, strict=True):
             port.node.layout = Layout(described.layout)
 
-    def source(self, transport: Transport) -> ModelSource:
-        """Upload what a session has not, which need not be the one that read the model; for the SDK's own use."""
-        return self._source(transport, self._reshape, self._preprocessing)
-
-    def blobs(self) -> Blobs:
-        """Give the way to the contents, for a compilation after this one; for the SDK's own use, not in openvino."""
-        return self._files.again or self._files.all_blobs
+    @property
+    def contents(self) -> ModelContents:
+        """What a server makes it of, which need not be the one that read it; for the SDK's own use, not in openvino."""
+        return self._contents(self._reshape, self._preprocessing)
 
     def _describe(
         self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...], *, are_new: bool = False
     ) -> ModelDescription:
         """Ask the server for the ports that come of this; nothing changes where it refuses."""
-        source = self._source(self._transport, reshape, preprocessing)
         try:
-            description = self._transport.read(source)
+            description = self._transport.read(self._contents(reshape, preprocessing))
         except ModelFailed as error:
             raise ModelFailed(self._files.in_own_words(str(error)), error.retry_after_s) from error
         self._reshape, self._preprocessing = reshape, preprocessing
@@ -157,12 +153,9 @@ class Model(RuntimeInfo, ReadableModel):
         self._outputs = _following(self._outputs, description.outputs)
         return description
 
-    def _source(
-        self, transport: Transport, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]
-    ) -> ModelSource:
+    def _contents(self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]) -> ModelContents:
         files = self._files
-        transport.upload(files.blobs)
-        return ModelSource(
+        source = ModelSource(
             model=files.model.sha256,
             weights=b"" if files.weights is None else files.weights.sha256,
             suffix=files.suffix,
@@ -170,6 +163,7 @@ class Model(RuntimeInfo, ReadableModel):
             variables={path: blob.sha256 for path, blob in files.variables.items()},
             preprocessing=preprocessing,
         )
+        return ModelContents(source, files.blobs, files.again or files.all_blobs)
 
     def _input_of(self, key: object) -> Output:
         if isinstance(key, Output):

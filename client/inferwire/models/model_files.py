@@ -9,7 +9,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
@@ -61,7 +61,7 @@ class ModelFiles:
     suffix: str
     variables: Mapping[str, Blob] = field(default_factory=dict[str, Blob])
     path: str = ""
-    again: Blobs | None = None
+    again: Callable[[], Blobs] | None = None
 
     def in_own_words(self, text: str) -> str:
         """Name in what a server says of an upload the user's own file, where the server has a name that it made up."""
@@ -137,7 +137,7 @@ def _read_path(path: Path, weights: Weights) -> ModelFiles:
     return ModelFiles(Blob.of(content), _weights(weights), path.suffix, external)
 
 
-def _again(path: Path, weights: Weights) -> Blobs:
+def _again(path: Path, weights: Weights) -> Callable[[], Blobs]:
     """Give what reads files once more, in whichever folder the process works by then."""
     where = path.absolute()
     where_weights = Path(weights).absolute() if isinstance(weights, str | os.PathLike) else weights

@@ -13,8 +13,8 @@ from inferwire_proto.element_types import ElementType
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import PropertyValue
 
-Blobs: TypeAlias = Callable[[], Mapping[bytes, WireBytes]]
-"""Gives a model's files by their SHA-256, for a server that has lost them."""
+Blobs: TypeAlias = Mapping[bytes, WireBytes]
+"""The contents of files by their SHA-256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,22 @@ class ModelSource:
     reshape: Mapping[str, PartialShape]
     variables: Mapping[str, bytes]
     preprocessing: tuple[Preprocessing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelContents:
+    """A model with its files, for whichever session has not got them yet.
+
+    Attributes:
+        source: Which of them is what.
+        blobs: The files.
+        again: Gives the files once more, for as long as the model may be compiled again. Does not keep `blobs` where
+            it can read them.
+    """
+
+    source: ModelSource
+    blobs: Blobs
+    again: Callable[[], Blobs]
 
 
 @dataclass(frozen=True, slots=True)

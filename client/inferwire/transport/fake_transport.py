@@ -14,6 +14,7 @@ from inferwire.errors import InferwireError
 from inferwire.transport.descriptions import (
     Blobs,
     CompiledDescription,
+    ModelContents,
     ModelDescription,
     ModelSource,
     PluginVersion,
@@ -228,13 +229,9 @@ class FakeTransport:
         del name, version
         return self.model
 
-    def upload(self, blobs: Mapping[bytes, WireBytes]) -> None:
-        """Keep the blobs."""
-        self.uploads.update({sha256: bytes(content) for sha256, content in blobs.items()})
-
-    def read(self, source: ModelSource) -> ModelDescription:
+    def read(self, contents: ModelContents) -> ModelDescription:
         """Describe the model."""
-        del source
+        self._upload(contents.blobs)
         return self.model
 
     def is_ready(self, header: ExecutionHeader) -> bool:
@@ -243,23 +240,24 @@ class FakeTransport:
         return self.is_connected
 
     def compile(
-        self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
+        self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
         """Describe the model under a new id."""
-        del blobs
-        self.compiles.append((source, device, dict(properties)))
+        self._upload(contents.blobs)
+        self.compiles.append((contents.source, device, dict(properties)))
         return CompiledDescription(f"compiled-{len(self.compiles)}", self.model)
 
-    def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
+    def query(self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
         """Say that the device runs all of it."""
-        del source, properties
+        del properties
+        self._upload(contents.blobs)
         return {port.node_name: device for port in self.model.inputs}
 
     def import_compiled(
-        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
+        self, sha256: bytes, content: WireBytes, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
         """Describe the model under a new id."""
-        del blobs
+        self._upload({sha256: content})
         self.imports.append((sha256, device, dict(properties)))
         return CompiledDescription(f"imported-{len(self.imports)}", self.model)
 
@@ -305,3 +303,6 @@ class FakeTransport:
     def close(self) -> None:
         """Note that it was closed."""
         self.is_closed = True
+
+    def _upload(self, blobs: Blobs) -> None:
+        self.uploads.update({sha256: bytes(content) for sha256, content in blobs.items()})

@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from google.protobuf.message import Message
-
 from inferwire.errors import InferwireError, InvalidInput, ModelNotFound
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
@@ -23,8 +21,8 @@ from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
     Blobs,
     CompiledDescription,
+    ModelContents,
     ModelDescription,
-    ModelSource,
     PluginVersion,
     RuntimeModelDescription,
 )
@@ -134,21 +132,23 @@ class GrpcTransport:
             return ""
         return f"; {what_there_is(codec.decode_statuses(listed.models), name)}"
 
-    def upload(self, blobs: Mapping[bytes, WireBytes]) -> None:
-        """Upload the blobs that the session has not uploaded yet."""
-        self._caller.repeat_if_lost(lambda link: upload_missing(self._caller, link, blobs))
-
-    def read(self, source: ModelSource) -> ModelDescription:
-        """Read uploaded blobs as a model, without compiling it."""
+    def read(self, contents: ModelContents) -> ModelDescription:
+        """Read a model, without compiling it."""
+        source = contents.source
         request = models_pb2.ReadRequest(
             source=codec.encode_source(source), preprocessing=codec.encode_preprocessing(source)
         )
-        return codec.decode_model(self._caller.call("ModelService.Read", request, models_pb2.ReadResponse).model)
+
+        def read_on(link: Link) -> models_pb2.ReadResponse:
+            return self._caller.call_on(link, "ModelService.Read", request, models_pb2.ReadResponse)
+
+        return codec.decode_model(self._with_files(contents.blobs, read_on).model)
 
     def compile(
-        self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
+        self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
-        """Compile an uploaded model for a device, and again from the `blobs` where a session was lost."""
+        """Compile a model for a device, and again where a session was lost."""
+        source = contents.source
         request = models_pb2.CompileRequest(
             source=codec.encode_source(source),
             device=device,
@@ -156,24 +156,37 @@ class GrpcTransport:
             preprocessing=codec.encode_preprocessing(source),
         )
 
-        return self._make("ModelService.Compile", request, models_pb2.CompileResponse, blobs)
+        def compile_on(link: Link) -> models_pb2.CompileResponse:
+            return self._caller.call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse)
 
-    def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
-        """Give the device that would run it for each node of an uploaded model that can run."""
+        return self._make(compile_on, contents.blobs, contents.again)
+
+    def query(self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
+        """Give the device that would run it for each node of a model that can run."""
+        source = contents.source
         request = models_pb2.QueryRequest(
             source=codec.encode_source(source),
             device=device,
             properties=map_to_wire(properties),
             preprocessing=codec.encode_preprocessing(source),
         )
-        return dict(self._caller.call("ModelService.Query", request, models_pb2.QueryResponse).devices)
+
+        def query_on(link: Link) -> models_pb2.QueryResponse:
+            return self._caller.call_on(link, "ModelService.Query", request, models_pb2.QueryResponse)
+
+        return dict(self._with_files(contents.blobs, query_on).devices)
 
     def import_compiled(
-        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
+        self, sha256: bytes, content: WireBytes, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
-        """Make a model of an uploaded blob, and again where a session was lost."""
+        """Make a model of what `export` gave, and again where a session was lost."""
         request = models_pb2.ImportRequest(sha256=sha256, device=device, properties=map_to_wire(properties))
-        return self._make("ModelService.Import", request, models_pb2.ImportResponse, blobs)
+        blobs = {sha256: content}
+
+        def import_on(link: Link) -> models_pb2.ImportResponse:
+            return self._caller.call_on(link, "ModelService.Import", request, models_pb2.ImportResponse)
+
+        return self._make(import_on, blobs, lambda: blobs)
 
     def export(self, target: Target) -> bytes:
         """Give a model that can run as a blob."""
@@ -245,25 +258,32 @@ class GrpcTransport:
 
     def _make(
         self,
-        method: str,
-        request: Message,
-        response_type: type[models_pb2.CompileResponse | models_pb2.ImportResponse],
+        make: Callable[[Link], models_pb2.CompileResponse | models_pb2.ImportResponse],
         blobs: Blobs,
+        again: Callable[[], Blobs],
     ) -> CompiledDescription:
         """Make a model that can run, and again where the session that has it is lost."""
 
-        def make_on(link: Link) -> models_pb2.CompileResponse | models_pb2.ImportResponse:
-            return self._caller.call_on(link, method, request, response_type)
+        def make_on(link: Link) -> tuple[Link, models_pb2.CompileResponse | models_pb2.ImportResponse]:
+            self._releases.flush()
+            return link, make(link)
 
         def make_anew(link: Link) -> str:
-            upload_missing(self._caller, link, blobs())
-            return make_on(link).compiled_id
+            upload_missing(self._caller, link, again())
+            return make(link).compiled_id
 
-        link = self._connection.open()
-        self._releases.flush()
-        response = make_on(link)
+        link, response = self._with_files(blobs, make_on)
         self._compiled.add(link, response.compiled_id, make_anew)
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
+
+    def _with_files(self, blobs: Blobs, use: Callable[[Link], T]) -> T:
+        """Upload the files that a link's session has not, and use them there; if it is lost, once more on a new one."""
+
+        def use_on(link: Link) -> T:
+            upload_missing(self._caller, link, blobs)
+            return use(link)
+
+        return self._caller.repeat_if_lost(use_on)
 
     def _ask_about(self, target: Target, ask: Callable[[Link, inference_pb2.Target], T]) -> T:
         """Make a call about a model, by its name in the link's session; if the link is lost, once more on a new one."""

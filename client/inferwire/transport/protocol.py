@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from inferwire.transport.descriptions import (
-    Blobs,
     CompiledDescription,
+    ModelContents,
     ModelDescription,
-    ModelSource,
     PluginVersion,
     RuntimeModelDescription,
     StateValue,
@@ -137,28 +136,24 @@ class Transport(Protocol):
         """Describe a model of the server's repository."""
         ...
 
-    def upload(self, blobs: Mapping[bytes, WireBytes]) -> None:
-        """Upload blobs, by their SHA-256, that the session has not uploaded yet."""
-        ...
-
-    def read(self, source: ModelSource) -> ModelDescription:
-        """Read uploaded blobs as a model, without compiling it."""
+    def read(self, contents: ModelContents) -> ModelDescription:
+        """Read a model, without compiling it; here as below, files that the session has not got are uploaded first."""
         ...
 
     def compile(
-        self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
+        self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
-        """Compile an uploaded model for a device, and again from the `blobs` where a session was lost."""
+        """Compile a model for a device, and again where a session was lost."""
         ...
 
-    def query(self, source: ModelSource, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
-        """Give the device that would run it for each node of an uploaded model that can run."""
+    def query(self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
+        """Give the device that would run it for each node of a model that can run."""
         ...
 
     def import_compiled(
-        self, sha256: bytes, device: str, properties: Mapping[str, PropertyValue], blobs: Blobs
+        self, sha256: bytes, content: WireBytes, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
-        """Make a model of an uploaded blob that `export` gave, and again where a session was lost."""
+        """Make a model of what `export` gave, and again where a session was lost."""
         ...
 
     def export(self, target: Target) -> bytes:

@@ -20,7 +20,7 @@ from inferwire.transport import connection
 from inferwire.transport.address import Address, parse_address
 from inferwire.transport.connection import Patience
 from inferwire.transport.credentials import API_KEY_VARIABLE, Credentials
-from inferwire.transport.descriptions import ModelSource
+from inferwire.transport.descriptions import ModelContents, ModelSource
 from inferwire.transport.executions import ExecutionHeader, SequenceMark, StoredBox, Target, TensorSpec
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.lending import LEAST_BYTES
@@ -31,7 +31,7 @@ from inferwire_proto.inferwire.v1 import models_pb2
 
 KEY = Credentials("s3cret")
 SHOWN = "Bearer s3cret"
-SOURCE = ModelSource(b"sha", b"", ".onnx", {}, {})
+CONTENTS = ModelContents(ModelSource(b"sha", b"", ".onnx", {}, {}), {b"sha": DATA}, dict)
 SERVED, MARK = Target("m", is_served=True), SequenceMark(1, is_start=False)
 CLIENT = Path(connection.__file__).parent
 
@@ -70,12 +70,12 @@ CALLS: dict[str, Act] = {
     "Infer": lambda transport: transport.submit(HEADER, [bytes(LARGE_BYTES)], Endings().take),
     "LendMemory": lend_twice,
     "GetModel": lambda transport: transport.served_model("m", ""),
-    "HasBlobs": lambda transport: transport.upload({}),
-    "Upload": lambda transport: transport.upload({b"a" * 32: DATA}),
-    "Read": lambda transport: transport.read(SOURCE),
-    "Compile": lambda transport: transport.compile(SOURCE, "CPU", {}, dict),
-    "Query": lambda transport: transport.query(SOURCE, "CPU", {}),
-    "Import": lambda transport: transport.import_compiled(b"sha", "CPU", {}, dict),
+    "HasBlobs": lambda transport: transport.read(CONTENTS),
+    "Upload": lambda transport: transport.read(CONTENTS),
+    "Read": lambda transport: transport.read(CONTENTS),
+    "Compile": lambda transport: transport.compile(CONTENTS, "CPU", {}),
+    "Query": lambda transport: transport.query(CONTENTS, "CPU", {}),
+    "Import": lambda transport: transport.import_compiled(b"sha", DATA, "CPU", {}),
     "Export": lambda transport: transport.export(SERVED),
     "GetRuntimeModel": lambda transport: transport.runtime_model(SERVED),
     "ListLayers": lambda transport: transport.layers(SERVED),

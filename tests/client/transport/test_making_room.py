@@ -21,7 +21,7 @@ from tests.client.transport.scripted_server import (
 )
 
 import inferwire as ov
-from inferwire.transport.descriptions import ModelSource
+from inferwire.transport.descriptions import ModelContents, ModelSource
 from inferwire.transport.executions import ExecutionHeader, SequenceMark, StoredBox
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto.errors import CODE_METADATA
@@ -58,10 +58,11 @@ def test_what_nobody_uses_is_freed_before_what_may_need_its_room(
     note = freeing(server, calls)
     server.unary["Compile"] = note("Compile", models_pb2.CompileResponse(compiled_id="c").SerializeToString())
     server.unary["Import"] = note("Import", models_pb2.ImportResponse(compiled_id="i").SerializeToString())
-    source = ModelSource(b"sha", b"", ".onnx", {}, {})
+    server.unary["HasBlobs"] = lambda data, context: models_pb2.HasBlobsResponse(present=[True]).SerializeToString()
+    contents = ModelContents(ModelSource(b"sha", b"", ".onnx", {}, {}), {b"sha": DATA}, dict)
     actions = {
-        "Compile": lambda: transport.compile(source, "CPU", {}, dict),
-        "Import": lambda: transport.import_compiled(b"sha", "CPU", {}, dict),
+        "Compile": lambda: transport.compile(contents, "CPU", {}),
+        "Import": lambda: transport.import_compiled(b"sha", DATA, "CPU", {}),
     }
     submit(transport, Endings())
     for action in actions.values():

@@ -16,6 +16,7 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport import rpc
+from inferwire.transport.descriptions import ModelContents, ModelSource
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.large_execution import LargeExecution
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA
@@ -90,9 +91,10 @@ def test_blobs_are_uploaded_once_in_chunks(server: ScriptedServer, transport: Gr
         uploads.append(request)
         return b""
 
-    server.unary.update(HasBlobs=has, Upload=upload)
+    server.unary.update(HasBlobs=has, Upload=upload, Read=lambda data, context: b"")
     content = bytes(range(256)) * 5000
-    transport.upload({b"a" * 32: content, b"b" * 32: b"there already"})
+    blobs = {b"a" * 32: content, b"b" * 32: b"there already"}
+    transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, dict))
     (upload_,) = uploads
     assert models_pb2.UploadRequest.FromString(upload_).header.byte_size == len(content)
     assert len(upload_) > len(content)

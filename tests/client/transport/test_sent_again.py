@@ -23,13 +23,15 @@ from tests.client.transport.scripted_server import (
 )
 
 import inferwire as ov
-from inferwire.transport.descriptions import ModelSource
+from inferwire.transport.descriptions import ModelContents, ModelSource
 from inferwire.transport.executions import ExecutionHeader, SequenceMark, Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import models_pb2, states_pb2, types_pb2
 
 START = SequenceMark(1, is_start=True)
+SOURCE = ModelSource(b"sha", b"", ".onnx", {}, {})
+CONTENTS = ModelContents(SOURCE, {b"sha": DATA}, lambda: pytest.fail("it is in memory"))
 
 
 ABOUT_A_MODEL: dict[str, tuple[Any, Callable[[GrpcTransport, Target], object]]] = {
@@ -174,9 +176,48 @@ def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
         return b""
 
     server.unary |= {"Compile": compile_, "HasBlobs": lambda data, context: b"", method: answer}
-    description = transport.compile(ModelSource(b"sha", b"", ".onnx", {}, {}), "CPU", {}, dict)
+    description = transport.compile(ModelContents(SOURCE, {}, dict), "CPU", {})
     call(transport, Target(description.compiled_id, is_served=False))
     assert named == ["compiled-1", "compiled-2"]
+
+
+OF_FILES: dict[str, Callable[[GrpcTransport], object]] = {
+    "Read": lambda transport: transport.read(CONTENTS),
+    "Query": lambda transport: transport.query(CONTENTS, "CPU", {}),
+    "Compile": lambda transport: transport.compile(CONTENTS, "CPU", {}),
+    "Import": lambda transport: transport.import_compiled(b"sha", DATA, "CPU", {}),
+}
+
+
+@pytest.mark.parametrize(("method", "use"), OF_FILES.items(), ids=OF_FILES)
+def test_files_are_uploaded_again_where_their_session_is_lost_before_they_are_used(
+    server: ScriptedServer, transport: GrpcTransport, method: str, use: Callable[[GrpcTransport], object]
+) -> None:
+    have: set[str] = set()
+    used: list[str] = []
+
+    def session_of(context: grpc.ServicerContext) -> str:
+        metadata: Any = context.invocation_metadata()
+        return dict(metadata)["inferwire-session"]
+
+    def has(data: bytes, context: grpc.ServicerContext) -> bytes:
+        return models_pb2.HasBlobsResponse(present=[session_of(context) in have]).SerializeToString()
+
+    def upload(data: bytes, context: grpc.ServicerContext) -> bytes:
+        have.add(session_of(context))
+        return b""
+
+    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
+        used.append(session := session_of(context))
+        if session == "session-1":
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the server restarts")
+        if session not in have:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the blob is not uploaded in this session")
+        return b""
+
+    server.unary |= {"HasBlobs": has, "Upload": upload, method: answer}
+    use(transport)
+    assert used == ["session-1", "session-2"]
 
 
 def test_what_is_in_flight_ends_as_the_connection_is_closed_here(
