@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost, ShuttingDown
 from inferwire.transport.connection import Link
@@ -23,11 +23,16 @@ Restore = Callable[[Link], str]
 
 @dataclass(slots=True)
 class Entry:
-    """A model as one session has it."""
+    """A model as one session has it.
+
+    Attributes:
+        restoring: Held by whoever compiles it again.
+    """
 
     session_id: str
     compiled_id: str
     restore: Restore
+    restoring: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
 
 class CompiledModels:
@@ -36,7 +41,6 @@ class CompiledModels:
     def __init__(self, address: str) -> None:
         self._address = address
         self._entries: dict[str, Entry] = {}
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<CompiledModels: {len(self._entries)}>"
@@ -75,7 +79,7 @@ class CompiledModels:
 
     def _id_on(self, entry: Entry, link: Link) -> str:
         if entry.session_id != link.session_id:
-            with self._lock:
+            with entry.restoring:
                 if entry.session_id != link.session_id:
                     self._restore(entry, link)
         return entry.compiled_id

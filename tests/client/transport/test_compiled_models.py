@@ -1,0 +1,81 @@
+"""Models that are compiled again in a new session: each once, and none behind another."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import inferwire as ov
+from inferwire.transport.compiled_models import CompiledModels
+from inferwire.transport.executions import SequenceMark, Target
+
+TIMEOUT_S = 10
+OLD: Any = SimpleNamespace(session_id="old")
+NEW: Any = SimpleNamespace(session_id="new")
+
+
+@pytest.fixture
+def models() -> CompiledModels:
+    return CompiledModels("here")
+
+
+def target(name: str) -> Target:
+    return Target(name, is_served=False)
+
+
+def test_one_that_is_being_compiled_again_keeps_none_of_the_others_waiting(models: CompiledModels) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(link: Any) -> str:
+        entered.set()
+        assert leave.wait(TIMEOUT_S)
+        return "slow again"
+
+    models.add(OLD, "slow", slow)
+    models.add(OLD, "quick", lambda link: "quick again")
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(models.target_on, NEW, target("slow"))
+        assert entered.wait(TIMEOUT_S)
+        other = pool.submit(models.target_on, NEW, target("quick"))
+        try:
+            assert other.result(TIMEOUT_S) == target("quick again")
+        finally:
+            leave.set()
+        assert waiting.result(TIMEOUT_S) == target("slow again")
+
+
+def test_one_is_compiled_again_once_however_many_ask(models: CompiledModels) -> None:
+    made: list[str] = []
+    together = threading.Barrier(4)
+
+    def restore(link: Any) -> str:
+        made.append(link.session_id)
+        return f"in {link.session_id}"
+
+    def ask() -> Target:
+        together.wait(TIMEOUT_S)
+        return models.target_on(NEW, target("m"))
+
+    models.add(OLD, "m", restore)
+    assert models.target_on(OLD, target("m")) == target("m")
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(ask) for _ in range(4)]
+        assert {each.result(TIMEOUT_S) for each in asked} == {target("in new")}
+    assert made == ["new"]
+    assert repr(models) == "<CompiledModels: 1>"
+
+
+def test_one_that_cannot_be_compiled_again_says_what_to_do_and_is_tried_anew(models: CompiledModels) -> None:
+    def refuse(link: Any) -> str:
+        raise RuntimeError("no such file")
+
+    models.add(OLD, "m", refuse)
+    for _ in range(2):
+        with pytest.raises(ov.SessionLost, match=r"failed: no such file; compile the model anew"):
+            models.target_on(NEW, target("m"))
+    with pytest.raises(ov.SessionLost, match="the session at here that kept them is gone"):
+        models.target_on(NEW, target("m"), SequenceMark(1, is_start=False))
