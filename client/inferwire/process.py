@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import weakref
+from collections.abc import Callable
 
 CAN_FORK = hasattr(os, "register_at_fork")
 """Whether this system's processes fork."""
@@ -13,11 +15,23 @@ class _Process:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
+        self._renewals: set[weakref.WeakMethod[Callable[[], object]]] = set()
         if CAN_FORK:
             os.register_at_fork(after_in_child=self._forked)
 
+    def after_fork(self, renew: Callable[[], object]) -> None:
+        """Have a method called in each forked child, before any other thread runs there; its object is not kept.
+
+        It makes anew what threads of the parent may have held or half done, none of which a child has; it must not raise.
+        """
+        self._renewals.add(weakref.WeakMethod(renew, self._renewals.discard))
+
     def _forked(self) -> None:
         self.pid = os.getpid()
+        for renewal in tuple(self._renewals):
+            renew = renewal()
+            if renew is not None:
+                renew()
 
 
 THIS = _Process()

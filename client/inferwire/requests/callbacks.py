@@ -39,15 +39,17 @@ class CallbackThreads:
 
     def __init__(self, limit: int = MOST_AWAKE) -> None:
         self._limit = limit
-        self._reset()
+        self._here = _Thread()
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._resting: list[threading.Lock] = []
+        self._start_over()
+        THIS.after_fork(self._start_over)
 
     def __repr__(self) -> str:
         return f"<CallbackThreads: {len(self._waiting)} waiting, {self._started} threads>"
 
     def run(self, callback: Callable[[], object]) -> None:
         """Run a callback some time soon. It must not raise, and neither does this."""
-        if self._pid != THIS.pid:
-            self._reset()
         self._waiting.append(callback)
         if not self._is_one_coming:
             self._call_in()
@@ -74,15 +76,13 @@ class CallbackThreads:
             with self._lock:
                 self._awake += 1
 
-    def _reset(self) -> None:
-        """Start from nothing: a forked child has none of its parent's threads."""
-        self._pid = THIS.pid
+    def _start_over(self) -> None:
+        """Start from nothing: a forked child has none of its parent's threads, but for one that forks in a callback."""
         # Reentrant, since garbage collection may bring a callback at any call, also with this held.
         self._lock = threading.RLock()
-        self._waiting: deque[Callable[[], object]] = deque()
-        self._resting: list[threading.Lock] = []
-        self._here = _Thread()
-        self._started = self._awake = 0
+        self._waiting.clear()
+        self._resting.clear()
+        self._started = self._awake = int(self._here.is_worker and not self._here.is_borrowed)
         self._is_one_coming = False
 
     def _call_in(self) -> None:

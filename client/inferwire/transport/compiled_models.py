@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost, ShuttingDown
+from inferwire.process import THIS
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import SequenceMark, Target
 
@@ -41,6 +42,7 @@ class CompiledModels:
     def __init__(self, address: str) -> None:
         self._address = address
         self._entries: dict[str, Entry] = {}
+        THIS.after_fork(self._let_go)
 
     def __repr__(self) -> str:
         return f"<CompiledModels: {len(self._entries)}>"
@@ -76,6 +78,11 @@ class CompiledModels:
             raise SessionLost(f"the session at {self._address} that kept them is gone")
         name = self._id_on(entry, link)
         return target if name == target.name else replace(target, name=name)
+
+    def _let_go(self) -> None:
+        """Let go, in a forked child, of what its parent's threads compile again."""
+        for entry in self._entries.values():
+            entry.restoring = threading.Lock()
 
     def _id_on(self, entry: Entry, link: Link) -> str:
         if entry.session_id != link.session_id:

@@ -72,7 +72,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Link:
-    """An open channel, the session's stream on it or beside it, and the process that opened them.
+    """An open channel, and the session's stream on it or beside it.
 
     Attributes:
         caller: The metadata by which the server knows who calls.
@@ -80,13 +80,12 @@ class Link:
 
     channel: grpc.Channel
     stream: SessionStream
-    pid: int
     caller: rpc.Metadata = field(repr=False)
 
     @property
     def is_usable(self) -> bool:
-        """Whether calls can be made on it; a forked child must open its own."""
-        return self.stream.is_open and self.pid == THIS.pid
+        """Whether calls can be made on it."""
+        return self.stream.is_open
 
     @property
     def session_id(self) -> str:
@@ -116,11 +115,11 @@ class Connection:
         self._patience = patience
         self._credentials = credentials
         self._lock = threading.Lock()
-        self._pid = THIS.pid
         self._link: Link | None = None
         self._failure: InferwireError | None = None
         self._session_id = ""
         self._without_socket = ""
+        THIS.after_fork(self._forget_parent)
 
     def __repr__(self) -> str:
         link = self._link
@@ -141,8 +140,6 @@ class Connection:
         link = self._link
         if link is not None and link.is_usable:
             return link
-        if self._pid != THIS.pid:
-            self._forget_parent()
         failure = self._failure
         with self._lock:
             if self._link is None or not self._link.is_usable:
@@ -181,8 +178,10 @@ class Connection:
             link.close()
 
     def _forget_parent(self) -> None:
-        """Forget, in a forked child, the parent's link: its threads do not run here."""
-        self._lock, self._pid, self._session_id = threading.Lock(), THIS.pid, ""
+        """Forget, in a forked child, the parent's session. Its link stays: nobody must end it here."""
+        self._lock, self._session_id = threading.Lock(), ""
+        if self._link is not None:
+            self._link.stream.disown()
 
     def _connect(self) -> Link:
         try:
@@ -210,7 +209,7 @@ class Connection:
             carrier = GrpcCarrier(channel, str(self._address), caller)
             stream = SessionStream(carrier, str(self._address), greeting, self._patience.connect_s)
             stream = self._beside(stream)
-            return Link(channel, stream, THIS.pid, caller)
+            return Link(channel, stream, caller)
         except BaseException:
             if stream is not None:
                 stream.finish()

@@ -39,17 +39,18 @@ class Releases:
         self._send = send
         self._queue: SimpleQueue[Released] = SimpleQueue()
         self._wakes: SimpleQueue[bool] = SimpleQueue()
-        self._sending, self._starting = threading.Lock(), threading.Lock()
-        self._pid = THIS.pid
         # Refers to nothing but the queue: whoever opens connections keeps it, and is kept by `send`.
         self.wake = partial(self._wakes.put, True)
+        self._begin()
+        THIS.after_fork(self._begin)
+
+    def _begin(self) -> None:
+        """Have no thread yet, in each process: those of a parent may have been sending, or starting one."""
+        self._sending, self._starting = threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread, once in each process; before the first `put`."""
-        if self._pid != THIS.pid:
-            # The parent's threads may have been sending, or starting it.
-            self._pid, self._sending, self._starting = THIS.pid, threading.Lock(), threading.Lock()
         with self._starting:
             if self._thread is None or not self._thread.is_alive():
                 thread = threading.Thread(target=self._run, name="inferwire-release", daemon=True)

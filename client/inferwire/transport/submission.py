@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from inferwire.errors import InferwireError, QueueFull, ServerUnavailable, lost_under_way
+from inferwire.process import THIS
 from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, Outcome, OutputBytes, WireBytes
@@ -140,9 +141,8 @@ class Retries:
         self._sender = sender
         self._replace = replace
         self._make_room = make_room
-        self._lock = threading.Lock()
-        self._waiting: deque[Submission] = deque()
-        self._thread: threading.Thread | None = None
+        self._begin()
+        THIS.after_fork(self._begin)
 
     def __repr__(self) -> str:
         return f"<Retries: {len(self._waiting)} waiting>"
@@ -154,13 +154,18 @@ class Retries:
             RuntimeError: If the system gives no thread for it.
         """
         with self._lock:
-            # A forked child has its parent's thread as one that is not alive.
-            if self._thread is None or not self._thread.is_alive():
+            if self._thread is None:
                 thread = threading.Thread(target=self._run, name="inferwire-retry", daemon=True)
                 # It looks at what waits once we let go of the lock.
                 thread.start()
                 self._thread = thread
             self._waiting.append(submission)
+
+    def _begin(self) -> None:
+        """Have nothing to send, in each process: what waits in a parent is the parent's to send."""
+        self._lock = threading.Lock()
+        self._waiting: deque[Submission] = deque()
+        self._thread: threading.Thread | None = None
 
     def _run(self) -> None:
         # To compile a model again takes long: what needs none goes before, also where it comes later.

@@ -130,6 +130,10 @@ class SessionStream:
         """Send nothing more; the server then ends the stream. Safe to call from a destructor."""
         self._outgoing.end()
 
+    def disown(self) -> None:
+        """Send nothing more from this process, a forked child: the threads that carry the stream are its parent's."""
+        self.is_open = False
+
     def close(self, timeout_s: float) -> None:
         """End the stream now and wait for its reading thread."""
         self._is_closing = True

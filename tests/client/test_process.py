@@ -1,0 +1,146 @@
+"""A forked child: what is made anew there, so that none of its parent's threads keeps it waiting."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from textwrap import dedent
+
+import pytest
+
+from inferwire.process import THIS
+
+TIMEOUT_S = 20
+
+PROGRAM = """
+import os, signal, threading
+from types import SimpleNamespace
+from inferwire.requests.callbacks import CallbackThreads
+from inferwire.transport.compiled_models import CompiledModels
+from inferwire.transport.executions import Target
+from inferwire.transport.submission import Retries
+
+entered, never = threading.Event(), threading.Event()
+
+
+def fork(check):
+    if (child := os.fork()) == 0:
+        signal.alarm(5)
+        os._exit(7 if check() else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def hold(*_):
+    entered.set()
+    never.wait()
+
+{}
+print(status, flush=True)
+os._exit(0)
+"""
+
+FORKS = {
+    "in a callback, while another thread has the lock": """
+        threads, ended, result = CallbackThreads(limit=1), threading.Event(), []
+
+        def wait_in_child():
+            ran = threading.Event()
+            threads.run(ran.set)
+            with threads.blocking():
+                return ran.wait(5) and repr(threads) == "<CallbackThreads: 0 waiting, 2 threads>"
+
+        def callback():
+            entered.set()
+            while not threads._waiting:
+                os.sched_yield()
+            result.append(fork(wait_in_child))
+            ended.set()
+
+        threads.run(callback)
+        entered.wait()
+        with threads._lock:
+            threads._waiting.append(never.set)
+            ended.wait()
+        (status,) = result
+        """,
+    "with callbacks that wait, of which the child runs none": """
+        threads = CallbackThreads(limit=1)
+        threads.run(hold)
+        entered.wait()
+        ran = threading.Event()
+        threads.run(lambda: os._exit(2))
+
+        def run_in_child():
+            threads.run(ran.set)
+            return ran.wait(5)
+
+        status = fork(run_in_child)
+        """,
+    "while a model is compiled again": """
+        old, new = (SimpleNamespace(session_id=name) for name in ("old", "new"))
+        models, parent = CompiledModels("here"), os.getpid()
+        models.add(old, "m", lambda link: "again" if os.getpid() != parent else hold())
+        target = Target("m", is_served=False)
+        threading.Thread(target=models.target_on, args=(new, target), daemon=True).start()
+        entered.wait()
+        status = fork(lambda: models.target_on(new, target).name == "again")
+        """,
+    "while executions are to be sent again, of which the child sends none": """
+        class Submission(SimpleNamespace):
+            def send(self, sender, link):
+                sent.append(self.name)
+                done.set()
+
+        sent, done, parent = [], threading.Event(), os.getpid()
+        find = lambda link: link if os.getpid() != parent else hold()
+        sender = SimpleNamespace(is_ready=lambda link, header: True)
+        retries = Retries(sender, find, lambda: None)
+        first, second, third = (Submission(name=at, link="link", needs_room=False, header=None) for at in range(3))
+        retries.put(first)
+        entered.wait()
+        retries.put(second)
+
+        def send_in_child():
+            retries.put(third)
+            return done.wait(5) and sent == [2]
+
+        with retries._lock:
+            status = fork(send_in_child)
+        """,
+}
+
+
+@pytest.mark.parametrize("forking", FORKS.values(), ids=FORKS)
+def test_a_forked_child_is_kept_waiting_by_none_of_its_parents_threads(forking: str) -> None:
+    # From 3.12 on Python warns of a fork beside threads, which is what this is about.
+    program = PROGRAM.format(dedent(forking))
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.stdout, done.stderr) == ("7\n", "")
+
+
+class Renewed:
+    """Counts how often it is."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        THIS.after_fork(self.renew)
+
+    def renew(self) -> None:
+        self.count += 1
+
+
+def test_what_is_made_anew_is_so_in_the_child_alone_and_is_not_kept() -> None:
+    before = len(THIS._renewals)
+    kept, dropped = Renewed(), Renewed()
+    assert len(THIS._renewals) == before + 2
+    del dropped
+    gc.collect()
+    assert len(THIS._renewals) == before + 1
+    parent = THIS.pid
+    if (child := os.fork()) == 0:
+        os._exit(7 if kept.count == 1 and THIS.pid == os.getpid() != parent else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert (kept.count, THIS.pid) == (0, parent)
