@@ -22,7 +22,7 @@ class _Process:
     def after_fork(self, renew: Callable[[], object]) -> None:
         """Have a method called in each forked child, before any other thread runs there; its object is not kept.
 
-        It makes anew what threads of the parent may have held or half done, none of which a child has; it must not raise.
+        It makes anew what threads of the parent may have held or half done: none of them is there. It must not raise.
         """
         self._renewals.add(weakref.WeakMethod(renew, self._renewals.discard))
 

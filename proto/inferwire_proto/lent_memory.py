@@ -62,10 +62,20 @@ class Mapping:
         """All of it."""
         return np.asarray(self)
 
-    def become_private(self, content: Bytes) -> None:
-        """Be memory of this process alone from now on, at the same place, with this content."""
-        _map(self._address, self._byte_size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED, -1)
-        self.bytes[:] = content
+    def become_private(self, descriptor: int) -> None:
+        """Show the file at the same place, and keep to this process what it writes there from now on.
+
+        A page that it has not written yet shows what others write. Where there is no room for pages of its own, what it
+        would write ends it.
+
+        Raises:
+            OSError: If neither can be had.
+        """
+        try:
+            _map(self._address, self._byte_size, mmap.MAP_PRIVATE | _MAP_FIXED, descriptor)
+        except OSError:
+            if _libc().mprotect(self._address, self._byte_size, mmap.PROT_READ):
+                raise
 
 
 def _map(address: int | None, byte_size: int, flags: int, descriptor: int) -> int:
@@ -90,4 +100,5 @@ def _libc() -> ctypes.CDLL:
         ctypes.c_long,
     ]
     libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     return libc

@@ -39,13 +39,34 @@ def test_what_one_writes_the_other_reads_until_nobody_does(descriptor: int) -> N
 
 
 def test_it_becomes_private_where_it_is(descriptor: int) -> None:
-    mapping = Mapping(descriptor, SIZE)
+    mapping, other = Mapping(descriptor, SIZE), Mapping(descriptor, SIZE).bytes
     shown = mapping.bytes
-    before = shown.copy() + 1
-    mapping.become_private(before)
+    shown[:] = 1
+    mapping.become_private(descriptor)
     assert shown.min() == shown.max() == 1
-    assert os.pread(descriptor, SIZE, 0) == bytes(SIZE)
+    shown[:] = 2
+    assert other.min() == other.max() == 1
+    other[:] = 3
+    assert shown.min() == shown.max() == 2
+
+
+def test_it_can_be_read_alone_where_it_can_neither_be_mapped_anew(descriptor: int) -> None:
+    mapping = Mapping(descriptor, SIZE)
+    mapping.bytes[:] = 1
+    mapping.become_private(-1)
+    assert mapping.bytes.min() == mapping.bytes.max() == 1
+    (line,) = [line for line in Path("/proc/self/maps").read_text().splitlines() if "/memfd:test_mapping" in line]
+    assert line.split()[1] == "r--s"
+    del mapping
     assert not is_mapped()
+
+
+def test_it_is_an_error_where_others_would_still_see_what_is_written(descriptor: int) -> None:
+    mapping = Mapping(descriptor, SIZE)
+    address, mapping._address = mapping._address, 0
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        mapping.become_private(-1)
+    mapping._address = address
 
 
 def test_it_says_how_large_it_is_and_where(descriptor: int) -> None:

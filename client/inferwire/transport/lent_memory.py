@@ -1,6 +1,6 @@
 """Memory that a server on this host may read in place: made, known again in what is to be sent, and closed.
 
-A forked child gets a copy of it at the same place, as of any other memory, and lends it to nobody. Knows no server.
+A forked child sees it at the same place, writes to pages of its own there, and lends it to nobody. Knows no server.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import secrets
 import sys
 import weakref
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
 from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from inferwire.process import CAN_FORK, THIS
-from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS, Bytes, Mapping
+from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS, Mapping
 
 MOST_FILES = 256
 """How many pieces of memory there are at the most: each takes an open file, of which a process has about a thousand."""
 
 _ids = count(1)
-_open: set[int] = set()
-_mappings: dict[int, weakref.ref[Mapping]] = {}
+_files: weakref.WeakKeyDictionary[Mapping, int] = weakref.WeakKeyDictionary()
+"""The open file of each mapping, which a forked child maps once more."""
 
 
 class LentMemory:
@@ -43,11 +43,7 @@ class LentMemory:
         self.pid = THIS.pid
         self.byte_size = byte_size + NONCE_BYTES
         self.nonce = secrets.token_bytes(NONCE_BYTES)
-        self.descriptor = descriptor = _new_file(self.byte_size)
-        _open.add(descriptor)
-        weakref.finalize(self, _close, descriptor, self.pid).atexit = False
-        mapping = Mapping(descriptor, self.byte_size)
-        _mappings[self.id] = weakref.ref(mapping, partial(_mappings.pop, self.id))
+        self.descriptor, mapping = _new_file(self.byte_size)
         self._bytes = mapping.bytes
         self._bytes[byte_size:] = np.frombuffer(self.nonce, np.uint8)
 
@@ -85,7 +81,7 @@ def memory_behind(data: memoryview | bytes) -> LentMemory | None:
 
 def new_memory(byte_size: int) -> LentMemory | None:
     """Make memory; none where the system has no such, or this process has much of it already."""
-    if len(_open) >= MOST_FILES:
+    if len(_files) >= MOST_FILES:
         return None
     try:
         return LentMemory(byte_size)
@@ -93,7 +89,8 @@ def new_memory(byte_size: int) -> LentMemory | None:
         return None
 
 
-def _new_file(byte_size: int) -> int:
+def _new_file(byte_size: int) -> tuple[int, Mapping]:
+    """Make a file and map it. It is open until nobody holds an array of it."""
     if sys.platform != "linux":
         raise OSError("this system has no memory with a name")
     import fcntl
@@ -102,38 +99,32 @@ def _new_file(byte_size: int) -> int:
     try:
         os.ftruncate(descriptor, byte_size)
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+        mapping = Mapping(descriptor, byte_size)
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
+    weakref.finalize(mapping, _close, descriptor, THIS.pid).atexit = False
+    _files[mapping] = descriptor
+    return descriptor, mapping
 
 
 def _close(descriptor: int, pid: int) -> None:
     """Close a file; a forked child has closed what it got of its parent's, and may use the number for others."""
     if pid == THIS.pid:
-        _open.discard(descriptor)
         os.close(descriptor)
 
 
-class _Fork:
-    """What a child gets instead of memory that its parent goes on writing to."""
-
-    def __init__(self) -> None:
-        self._copies: list[tuple[Mapping, Bytes]] = []
-        os.register_at_fork(before=self._copy, after_in_parent=self._copies.clear, after_in_child=self._part)
-
-    def _copy(self) -> None:
-        mappings = [found for each in tuple(_mappings.values()) if (found := each()) is not None]
-        self._copies += [(mapping, mapping.bytes.copy()) for mapping in mappings]
-
-    def _part(self) -> None:
-        for mapping, content in self._copies:
-            mapping.become_private(content)
-        self._copies.clear()
-        for descriptor in _open:
-            os.close(descriptor)
-        _open.clear()
-        _mappings.clear()
+def _part() -> None:
+    """Keep a forked child from writing to what its parent, or the server, reads."""
+    try:
+        for mapping, descriptor in tuple(_files.items()):
+            mapping.become_private(descriptor)
+            with suppress(OSError):
+                os.close(descriptor)
+        _files.clear()
+    except BaseException:  # noqa: BLE001 - Python goes on after whatever is raised at a fork, and here it must not
+        os.abort()
 
 
-_FORK = _Fork() if CAN_FORK else None
+if CAN_FORK:
+    os.register_at_fork(after_in_child=_part)

@@ -1,9 +1,13 @@
-"""Memory with a file behind it: sealed, counted, known again, closed, and copied for a forked child."""
+"""Memory with a file behind it: sealed, counted, known again, closed, and not for a forked child to write to."""
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -80,10 +84,8 @@ def test_nothing_is_left_of_what_nobody_holds() -> None:
     memory = LentMemory(SIZE)
     wire, elements = memory.wire_data(SIZE), memory.elements(np.dtype(np.uint8), SIZE)
     assert (files(), mappings()) == (before[0] + 1, before[1] + 1)
-    del memory
-    assert files() == before[0] + 1
-    del wire
-    assert (files(), mappings()) == (before[0], before[1] + 1)
+    del memory, wire
+    assert (files(), mappings()) == (before[0] + 1, before[1] + 1), "a child would need them"
     elements[:] = 1
     del elements
     assert (files(), mappings()) == before
@@ -93,7 +95,7 @@ def test_there_are_so_many_and_no_more() -> None:
     gc.collect()
     made = [new_memory(1) for _ in range(lent_memory.MOST_FILES + 1)]
     assert sum(memory is None for memory in made) >= 1
-    assert len(lent_memory._open) == lent_memory.MOST_FILES
+    assert len(lent_memory._files) == lent_memory.MOST_FILES
     made.clear()
     assert new_memory(1) is not None
 
@@ -102,30 +104,87 @@ def test_there_is_none_that_the_system_has_no_room_for() -> None:
     assert new_memory(1 << 62) is None
 
 
-def test_a_forked_child_has_a_copy_and_lends_it_to_nobody() -> None:
+def test_a_forked_child_reads_it_writes_to_its_own_and_lends_it_to_nobody() -> None:
     memory = LentMemory(SIZE)
     elements = memory.elements(np.dtype(np.uint8), SIZE)
     elements[:] = 1
-    reading, writing = os.pipe()
+    ours, theirs = socket.socketpair()
 
     def check() -> bool:
-        os.read(reading, 1)
         had = elements.min() == elements.max() == 1
         elements[:] = 2
-        return bool(had) and memory_behind(memory.wire_data(SIZE)) is None and not files() and not mappings()
+        theirs.sendall(b"!")
+        theirs.recv(1)
+        has = elements.min() == elements.max() == 2
+        return bool(had and has) and memory_behind(memory.wire_data(SIZE)) is None and not files()
 
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if check() else 1)
-    elements[:] = 3
-    os.write(writing, b"!")
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with ours, theirs:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if check() else 1)
+        ours.recv(1)
+        assert elements.min() == elements.max() == 1
+        elements[:] = 3
+        ours.sendall(b"!")
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert elements.min() == elements.max() == 3
-    os.close(reading)
-    os.close(writing)
 
 
-def test_a_view_that_outlives_its_memory_is_copied_for_a_forked_child_as_well() -> None:
+def test_nothing_is_copied_for_a_forked_child() -> None:
+    size = 1 << 26
+    elements = LentMemory(size).elements(np.dtype(np.uint8), size)
+    elements[:] = 1
+
+    def own_bytes() -> int:
+        (line,) = [line for line in Path("/proc/self/smaps_rollup").read_text().splitlines() if "Anonymous:" in line]
+        return int(line.split()[1]) * 1024
+
+    before = own_bytes()
+    assert in_child(lambda: own_bytes() < before + size // 4 and elements[-1] == 1) == 0
+    assert own_bytes() < before + size // 4
+
+
+WITHOUT_FILE = """
+import os
+import numpy as np
+from inferwire.transport.lent_memory import LentMemory
+memory = LentMemory(1000)
+elements = memory.elements(np.dtype(np.uint8), 1000)
+elements[:] = 1
+os.close(memory.descriptor)
+if (child := os.fork()) == 0:
+    print(elements[-1], flush=True)
+    elements[:] = 2
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), elements[0], flush=True)
+os._exit(0)
+"""
+
+
+def test_a_forked_child_that_gets_no_pages_of_its_own_ends_before_it_writes_to_its_parents() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_FILE], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == (f"1\n{-signal.SIGSEGV} 1\n", "")
+
+
+WITHOUT_HELP = """
+import os
+from inferwire.transport.lent_memory import LentMemory, Mapping
+def fail(mapping, descriptor):
+    raise MemoryError
+Mapping.become_private = fail
+memory = LentMemory(1)
+if (child := os.fork()) == 0:
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_child_ends_where_nothing_keeps_it_from_its_parents_memory() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_HELP], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == (f"{-signal.SIGABRT}\n", "")
+
+
+def test_a_view_that_outlives_its_memory_is_not_for_a_forked_child_to_write_to_either() -> None:
     elements = LentMemory(SIZE).elements(np.dtype(np.uint8), SIZE)
 
     def write() -> bool:
