@@ -42,6 +42,7 @@ class Mapping:
 
     def __init__(self, descriptor: int, byte_size: int) -> None:
         self._byte_size = byte_size
+        self._address = 0
         self._unmap = _libc().munmap
         self._address = _map(None, byte_size, mmap.MAP_SHARED, descriptor)
 
@@ -49,8 +50,10 @@ class Mapping:
         return f"<Mapping of {self._byte_size} bytes at {self._address:#x}>"
 
     def __del__(self) -> None:
-        if hasattr(self, "_address"):
-            self._unmap(self._address, self._byte_size)
+        # First, since a thread may fork meanwhile: the child must not map the file where another has its place by then.
+        address, self._address = self._address, 0
+        if address:
+            self._unmap(address, self._byte_size)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -71,6 +74,8 @@ class Mapping:
         Raises:
             OSError: If neither can be had.
         """
+        if not self._address:
+            return
         try:
             _map(self._address, self._byte_size, mmap.MAP_PRIVATE | _MAP_FIXED, descriptor)
         except OSError:

@@ -61,9 +61,23 @@ def test_it_can_be_read_alone_where_it_can_neither_be_mapped_anew(descriptor: in
     assert not is_mapped()
 
 
+def test_what_is_mapped_no_more_is_not_made_private(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread may fork while another one lets go of it. Its place may then be another's."""
+    mapping = Mapping(descriptor, SIZE)
+    unmap = mapping._unmap
+
+    def unmap_and_fork(address: int, byte_size: int) -> None:
+        unmap(address, byte_size)
+        mapping.become_private(descriptor)
+
+    monkeypatch.setattr(mapping, "_unmap", unmap_and_fork)
+    mapping.__del__()
+    assert not is_mapped()
+
+
 def test_it_is_an_error_where_others_would_still_see_what_is_written(descriptor: int) -> None:
     mapping = Mapping(descriptor, SIZE)
-    address, mapping._address = mapping._address, 0
+    address, mapping._address = mapping._address, 1 << 12
     with pytest.raises(OSError, match="Bad file descriptor"):
         mapping.become_private(-1)
     mapping._address = address
