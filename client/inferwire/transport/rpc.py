@@ -24,6 +24,9 @@ _SERVICES = {
     for name, service in module.DESCRIPTOR.services_by_name.items()
 }
 
+_OF_CLOSED_CHANNELS = "Cannot invoke RPC"
+"""How gRPC begins what it says of calls on channels that were closed meanwhile: those are ValueErrors."""
+
 Metadata = tuple[tuple[str, str], ...]
 R = TypeVar("R", bound=Message)
 
@@ -170,8 +173,7 @@ class as_own_errors:  # noqa: N801 - it reads as what it does
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, grpc.RpcError):
             raise error_from(error, self._address) from None
-        if isinstance(error, ValueError):
-            # The channel was closed meanwhile.
+        if isinstance(error, ValueError) and str(error).startswith(_OF_CLOSED_CHANNELS):
             raise unavailable(self._address, str(error)) from None
 
 

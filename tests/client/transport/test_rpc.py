@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from contextlib import closing, suppress
 from weakref import ref
 
@@ -76,8 +77,22 @@ def test_calls_of_every_kind_on_a_channel_that_was_closed_meanwhile_raise_the_cl
         pass
     with pytest.raises(ov.ServerUnavailable, match="Cannot invoke RPC"):
         LargeExecution(channel, "here", (), Endings().take).start(b"", [DATA])
-    with pytest.raises(ov.ServerUnavailable, match="Cannot invoke RPC"), rpc.as_own_errors("here"):
-        rpc.call_with_stream(channel, "ModelService.Upload", (), models_pb2.UploadResponse, ())
+    calls: list[Callable[[], object]] = [
+        lambda: rpc.call_with_stream(channel, "ModelService.Upload", (), models_pb2.UploadResponse, ()),
+        lambda: rpc.call(channel, "ModelService.Read", models_pb2.ReadRequest(), models_pb2.ReadResponse, ()),
+        lambda: rpc.call_raw(channel, "ModelService.Read", b"", ()),
+        lambda: rpc.call_for_stream(
+            channel, "ModelService.Export", models_pb2.ExportRequest(), models_pb2.ExportResponse, ()
+        ),
+    ]
+    for call in calls:
+        with pytest.raises(ov.ServerUnavailable, match="Cannot invoke RPC"), rpc.as_own_errors("here"):
+            call()
+
+
+def test_an_error_that_is_not_grpcs_stays_what_it_is() -> None:
+    with pytest.raises(ValueError, match="a bug of ours"), rpc.as_own_errors("here"):
+        raise ValueError("a bug of ours")
 
 
 def test_blobs_are_uploaded_once_in_chunks(server: ScriptedServer, transport: GrpcTransport) -> None:
