@@ -135,6 +135,13 @@ def client_layers_know_those_below(found: Import) -> bool:
     return own is not None and not found.lazy and found.is_of("inferwire.core", *CLIENT_LAYERS[own + 1 :])
 
 
+def transport_is_reached_by_its_protocol(found: Import) -> bool:
+    """Let what users hold know what a transport is told and gives, and `Core` and the commands alone make one."""
+    seam = [f"{CLIENT_TRANSPORT}.{name}" for name in ("protocol", "executions", "descriptions", "lent_memory")]
+    makes_one = lies_in(found.importer, CLIENT_TRANSPORT, "inferwire.core", "inferwire.drop_in", "inferwire_cli")
+    return found.is_of(CLIENT_TRANSPORT) and not (makes_one or found.is_of(*seam))
+
+
 def core_is_pure(found: Import) -> bool:
     """Keep clocks, threads, sockets and every other layer out of the core."""
     if not lies_in(found.importer, "inferwire_server.core"):
@@ -269,6 +276,7 @@ RULES: tuple[Rule, ...] = (
     sides_never_meet,
     client_needs_three_packages,
     client_layers_know_those_below,
+    transport_is_reached_by_its_protocol,
     core_is_pure,
     host_knows_only_core,
     engine_knows_only_core,
@@ -314,6 +322,11 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (client_needs_three_packages, "inferwire.tensors.tensor", "import ml_dtypes"),
     (client_layers_know_those_below, "inferwire.tensors.tensor", "from inferwire.requests.inputs import bring_in"),
     (client_layers_know_those_below, "inferwire.queues.job_pool", "from inferwire.core import Core"),
+    (
+        transport_is_reached_by_its_protocol,
+        "inferwire.requests.run",
+        "from inferwire.transport.submission import Submission",
+    ),
     (core_is_pure, "inferwire_server.core.scheduling.queue", "from time import monotonic"),
     (core_is_pure, "inferwire_server.core.scheduling.queue", "from inferwire_server import engine"),
     (host_knows_only_core, HOST, "from inferwire_server.repository.folder import Repository"),

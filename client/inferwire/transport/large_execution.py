@@ -52,7 +52,8 @@ class LargeExecution:
             response, raw = raw_fields.split(InferResponse, call.result())
             outcome, (data,) = codec.decode_result(response.result, raw)
         except grpc.FutureCancelledError:
-            return Outcome(error=error_of(Code.CANCELLED, f"the server at {self._address} cancelled it")), ()
+            # By us, after it had failed: gRPC then says no more of that.
+            return Outcome(error=error_of(Code.CANCELLED, "the inference was cancelled here")), ()
         except grpc.RpcError as error:
             return Outcome(error=rpc.error_from(error, self._address)), ()
         except (ValueError, KeyError) as error:

@@ -50,7 +50,7 @@ class _Loan:
 
 
 class Lending:
-    """Memory that the server at one address is lent. Takes no locks: destructors end here, and threads may race."""
+    """Memory that the server at one address is lent. Threads may race, and what destructors end in takes no locks."""
 
     def __init__(self, address: Address, releases: Releases) -> None:
         self._address = address

@@ -87,7 +87,7 @@ class StateStore(Protocol):
 
 
 class Transport(Protocol):
-    """The calls of a server that the client uses. All but `submit` and what releases block.
+    """The calls of a server that the client uses. All wait for its answer but `submit`, `is_ready` and what releases.
 
     Every method raises `InferwireError` for what the server or the network says.
     """
@@ -123,8 +123,9 @@ class Transport(Protocol):
     ) -> Execution:
         """Send an execution. `deliver` is called once, on a thread of the transport, and must be quick.
 
-        The buffers must not change before the outcome is delivered. Blocks unless `is_ready`. Where the
-        connection is lost, an execution that is retryable is sent once more on a new one.
+        The buffers must not change before the outcome is delivered. Unless `is_ready`, this waits for a connection,
+        and for the model to be compiled again. Where the connection is lost, an execution that is retryable is sent
+        once more on a new one.
         """
         ...
 

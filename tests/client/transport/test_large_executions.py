@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from queue import SimpleQueue
+from typing import cast
 
 import grpc
 import pytest
@@ -21,6 +22,8 @@ from tests.client.transport.scripted_server import (
 import inferwire as ov
 from inferwire.transport.executions import Outcome, OutputBytes
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.large_execution import LargeExecution
+from inferwire.transport.rpc import UnaryFuture
 from inferwire.transport.session.session_stream import LARGE_BYTES
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
@@ -94,6 +97,18 @@ def test_a_large_execution_that_is_cancelled_is_cancelled_on_the_server(
     assert started.wait(TIMEOUT_S)
     execution.cancel()
     assert ended.wait(TIMEOUT_S)
+
+
+def test_one_that_is_cancelled_while_its_failure_is_read_was_cancelled_here() -> None:
+    class Call:
+        def result(self) -> bytes:
+            raise grpc.FutureCancelledError
+
+    outcomes = Endings()
+    LargeExecution(cast("grpc.Channel", None), "here", (), outcomes.take)._end(cast("UnaryFuture", Call()))
+    error = outcomes.get_nowait().error
+    assert isinstance(error, ov.Cancelled)
+    assert str(error) == "the inference was cancelled here"
 
 
 def fail_if_called(outcome: Outcome, data: OutputBytes) -> None:
