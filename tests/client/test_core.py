@@ -18,7 +18,7 @@ import pytest
 import inferwire as ov
 from inferwire import core_properties
 from inferwire.errors import error_of
-from inferwire.transport.descriptions import ModelDescription, ModelSource
+from inferwire.transport.descriptions import ModelContents, ModelDescription
 from inferwire.transport.fake_transport import FakeTransport
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -205,7 +205,7 @@ def test_a_property_of_a_type_that_none_has(core: ov.Core) -> None:
 @pytest.mark.parametrize("error", [TypeError("a mistake of the client's own"), ov.UnsupportedType("no such type")])
 def test_what_goes_wrong_as_a_model_is_read_is_told_as_it_is(description: ModelDescription, error: Exception) -> None:
     class Failing(FakeTransport):
-        def read(self, source: ModelSource) -> ModelDescription:
+        def read(self, contents: ModelContents) -> ModelDescription:
             raise error
 
     with pytest.raises(type(error)) as raised:
