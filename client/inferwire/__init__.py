@@ -39,10 +39,13 @@ from inferwire.graph.ports import ConstOutput, Input, Output
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.models.model import Model
 from inferwire.models.model_batch import get_batch, set_batch
+from inferwire.models.runtime_model import RuntimeModel
 from inferwire.not_offered import OPERATIONS, missing_attribute, module_of_operations
 from inferwire.queues.infer_queue import AsyncInferQueue
 from inferwire.requests.infer_request import InferRequest
+from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.profiling import ProfilingInfo
+from inferwire.requests.variable_state import VariableState
 from inferwire.tensors.remote_context import RemoteContext
 from inferwire.tensors.remote_tensor import RemoteTensor
 from inferwire.tensors.tensor import Tensor
@@ -83,6 +86,7 @@ __all__ = [
     "ModelNotReady",
     "Node",
     "OVAny",
+    "OVDict",
     "Output",
     "PartialShape",
     "PermissionDenied",
@@ -90,6 +94,7 @@ __all__ = [
     "QueueFull",
     "RemoteContext",
     "RemoteTensor",
+    "RuntimeModel",
     "Scheduling",
     "ServerUnavailable",
     "SessionExpired",
@@ -108,6 +113,7 @@ __all__ = [
     "Unimplemented",
     "UnsupportedEncoding",
     "UnsupportedType",
+    "VariableState",
     "Version",
     "__version__",
     "compile_model",

@@ -6,6 +6,7 @@ on its own: requests outlive the `Core` they come from.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
 from typing import Any, cast, overload
@@ -16,13 +17,14 @@ from inferwire.extensions import add_extension
 from inferwire.graph.ports import copy_labels
 from inferwire.models.compiled_blobs import read_blob
 from inferwire.models.compiled_model import CompiledModel
-from inferwire.models.local_models import serialized
+from inferwire.models.local_models import LocalModel, ModelFile, serialized
 from inferwire.models.model import Model
 from inferwire.models.model_files import Blob, Weights, is_path, is_readable, no_path, read_files
 from inferwire.not_offered import PartlyMirrored
 from inferwire.property_values import from_contract
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.tensors.remote_context import RemoteContext, context_of
+from inferwire.tensors.tensor import Tensor
 from inferwire.transport.address import parse_address
 from inferwire.transport.credentials import credentials_for
 from inferwire.transport.descriptions import CompiledDescription
@@ -123,7 +125,7 @@ class Core(Unpicklable, PartlyMirrored):
         target = Target(name, is_served=True, version=wanted, signature=description.signature)
         return CompiledModel.of(RemoteModel(self._transport, target, description))
 
-    def read_model(self, model: Any, weights: Weights = None, config: Mapping[str, Any] | None = None) -> Model:
+    def read_model(self, model: ModelFile, weights: Weights = None, config: Mapping[str, Any] | None = None) -> Model:
         """Read a model file of this machine and have the server describe it.
 
         Mirrors `openvino.Core.read_model`. Files are uploaded, once per session.
@@ -145,7 +147,7 @@ class Core(Unpicklable, PartlyMirrored):
 
     def compile_model(
         self,
-        model: Any,
+        model: Model | ModelFile,
         device_name: str | RemoteContext | None = None,
         config: Config = None,
         *,
@@ -235,7 +237,9 @@ class Core(Unpicklable, PartlyMirrored):
         versions = self._transport.plugin_versions(device_name)
         return {name: Version(each.build_number, each.description) for name, each in sorted(versions.items())}
 
-    def import_model(self, model_stream: Any, device_name: str, config: Config = None) -> CompiledModel:
+    def import_model(
+        self, model_stream: bytes | io.BytesIO | Tensor, device_name: str, config: Config = None
+    ) -> CompiledModel:
         """Make a compiled model of what `CompiledModel.export_model` gave. Mirrors `openvino.Core.import_model`.
 
         Differs from OpenVINO: the server's operator has to allow it (`--allow-imports`).
@@ -258,7 +262,7 @@ class Core(Unpicklable, PartlyMirrored):
         imported = self._transport.import_compiled(blob.sha256, blob.content, device_name, properties)
         return self._compiled(imported, properties)
 
-    def query_model(self, model: Any, device_name: str, config: Config = None) -> dict[str, str]:
+    def query_model(self, model: Model | LocalModel, device_name: str, config: Config = None) -> dict[str, str]:
         """Give the device that would run it for each node that can run, by friendly name.
 
         Mirrors `openvino.Core.query_model`. The server needs no more than to allow uploads.
@@ -334,7 +338,9 @@ class Core(Unpicklable, PartlyMirrored):
         return self.read_model(model, weights)
 
 
-def compile_model(model: Any, device_name: str | None = DEFAULT_DEVICE, config: Config = None) -> CompiledModel:
+def compile_model(
+    model: Model | ModelFile, device_name: str | None = DEFAULT_DEVICE, config: Config = None
+) -> CompiledModel:
     """Compile a model on the server that `Core()` finds. Mirrors `openvino.compile_model`.
 
     Raises:

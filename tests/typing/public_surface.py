@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import assert_type
 
 import numpy as np
 
 import inferwire as ov
-from inferwire import properties
+from inferwire import preprocess, properties
 
 
 def setting_up(path: str) -> ov.CompiledModel:
@@ -26,6 +27,8 @@ def setting_up(path: str) -> ov.CompiledModel:
     assert_type(core.compile_model(model, "CPU", config), ov.CompiledModel)
     assert_type(ov.compile_model(path), ov.CompiledModel)
     assert_type(core.served_model("m", version=1), ov.CompiledModel)
+    ov.set_batch(model, 4)
+    ov.set_batch(model, dimension=ov.Dimension(1, 8))
     core.set_property("CPU", {"NUM_STREAMS": 1})
     core.set_property({properties.enable_profiling: True})
     core.set_property("CPU", properties.inference_num_threads(2))
@@ -106,6 +109,56 @@ def layers(request: ov.InferRequest) -> list[str]:
     rows = request.profiling_info
     assert_type(rows[0].status, ov.ProfilingInfo.Status)
     return [row.node_name for row in rows if row.status == ov.ProfilingInfo.EXECUTED]
+
+
+def tensors_by_key(request: ov.InferRequest, compiled: ov.CompiledModel, tensor: ov.Tensor) -> None:
+    by_name = {"data": tensor}
+    by_position = {0: tensor}
+    by_port = {compiled.input(): tensor}
+    request.set_tensors(by_name)
+    request.set_tensors(by_position)
+    request.set_tensors(by_port)
+    request.set_tensors({"data": tensor, 1: tensor, compiled.input(): tensor})
+    request.set_input_tensors(by_position)
+    request.set_output_tensors(by_position)
+    request.set_tensors("data", [tensor, tensor])
+    request.set_tensors(tensor_name="data", tensors=[tensor])
+    request.set_tensors(port=compiled.input(), tensors=ov.TensorVector([tensor]))
+    batch = [tensor, tensor]
+    request.set_input_tensors(batch)
+    request.set_input_tensors(0, batch)
+    assert_type(request.get_input_tensor(), ov.Tensor)
+    assert_type(request.get_output_tensor(index=0), ov.Tensor)
+
+
+def remote_tensors(request: ov.InferRequest, tensor: ov.RemoteTensor, local: ov.Tensor) -> None:
+    by_name = {"data": tensor}
+    request.set_tensors(by_name)
+    request.set_tensors({"data": tensor, "more": local})
+    request.set_input_tensors({0: tensor, 1: local})
+    batch = [tensor, tensor]
+    request.set_input_tensors(batch)
+
+
+def preprocessing(model: ov.Model) -> ov.Model:
+    processor = preprocess.PrePostProcessor(model)
+    assert_type(processor.input(), preprocess.InputInfo)
+    processor.input("image").tensor().set_element_type(ov.Type.u8)
+    processor.input(input_index=0).model().set_layout(ov.Layout("NCHW"))
+    assert_type(processor.output(tensor_name="out"), preprocess.OutputInfo)
+    return processor.build()
+
+
+def reading(core: ov.Core, path: Path, content: bytes, weights: ov.Tensor) -> list[ov.Model]:
+    models = [core.read_model(path), core.read_model(content, weights), core.read_model(io.BytesIO(content))]
+    compiled = core.compile_model(models[0])
+    assert_type(core.import_model(compiled.export_model(), "CPU"), ov.CompiledModel)
+    assert_type(core.query_model(models[1], "CPU"), dict[str, str])
+    return models
+
+
+def named(compiled: ov.CompiledModel) -> tuple[ov.OVDict, list[ov.VariableState], ov.RuntimeModel]:
+    return compiled.infer_new_request(), compiled.query_state(), compiled.get_runtime_model()
 
 
 def kept(core: ov.Core, request: ov.InferRequest) -> ov.RemoteTensor:

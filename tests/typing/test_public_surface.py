@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).parent / "public_surface.py"
 TIMEOUT_S = 300
+REQUEST = "ov.Core().served_model('m').create_infer_request()"
 
 
 def mypy(path: Path, cache: Path) -> tuple[int, str]:
@@ -45,11 +46,19 @@ def test_a_program_with_every_type_spelled_out_is_clean(cache: Path) -> None:
         ("ov.Core().set_property(5)", 'No overload variant of "set_property"'),
         ("ov.Core().read_model('m').reshape(5)", 'No overload variant of "reshape"'),
         ("ov.Core().served_model('m').output('a', 'b')", 'No overload variant of "output"'),
+        ("ov.Core().read_model(5)", 'Argument 1 to "read_model" of "Core" has incompatible type "int"'),
+        ("ov.Core().compile_model(5)", 'Argument 1 to "compile_model" of "Core" has incompatible type "int"'),
+        ("ov.set_batch(ov.Core().read_model('m'), '4')", 'No overload variant of "set_batch"'),
+        (f"{REQUEST}.get_input_tensor('a')", 'No overload variant of "get_input_tensor"'),
+        (f"{REQUEST}.get_output_tensor(0, 1)", 'No overload variant of "get_output_tensor"'),
+        (f"{REQUEST}.set_tensors(port='a', tensors=[])", 'No overload variant of "set_tensors"'),
+        (f"{REQUEST}.set_tensors(MappingProxyType({{'a': ov.Tensor([1])}}))", 'No overload variant of "set_tensors"'),
+        ("ov.preprocess.PrePostProcessor(ov.Core().read_model('m')).input(1.5)", 'No overload variant of "input"'),
     ],
 )
 def test_a_mistake_is_found(line: str, complaint: str, cache: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
-    wrong.write_text(f"import inferwire as ov\n{line}\n")
+    wrong.write_text(f"from types import MappingProxyType\nimport inferwire as ov\n{line}\n")
     code, said = mypy(wrong, cache)
     assert code == 1
     assert complaint in said

@@ -13,9 +13,6 @@ from inferwire import *  # noqa: F403 - a program finds in openvino whatever the
 from inferwire import __all__ as __all__
 from inferwire.drop_in.finder import warn_of_runtime
 from inferwire.not_offered import missing_attribute
-from inferwire.requests.variable_state import (
-    VariableState as VariableState,  # in `openvino._pyopenvino`, which is this too
-)
 from inferwire.version import MIRRORED_VERSION
 
 __version__ = f"{MIRRORED_VERSION}-inferwire-{inferwire.__version__}"

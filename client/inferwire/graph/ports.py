@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
+import inferwire  # for hints of nodes, which know ports
 from inferwire.arguments import Unpicklable
 from inferwire.not_offered import PartlyMirrored
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.shapes import Shape
 from inferwire.values.types import Type
-
-if TYPE_CHECKING:
-    from inferwire.graph.nodes import Node
 
 P = TypeVar("P", bound="Port")
 
@@ -63,7 +61,7 @@ class Port(Unpicklable, PartlyMirrored):
     not, and neither are those of the model that was compiled.
     """
 
-    def __init__(self, description: PortDescription, node: Node, index: int = 0) -> None:
+    def __init__(self, description: PortDescription, node: inferwire.Node, index: int = 0) -> None:
         self._description = description
         self._node = node
         self._index = index
@@ -140,7 +138,7 @@ class Port(Unpicklable, PartlyMirrored):
         return self._index
 
     @property
-    def node(self) -> Node:
+    def node(self) -> inferwire.Node:
         """The node behind the port."""
         return self._node
 
@@ -168,7 +166,7 @@ class Port(Unpicklable, PartlyMirrored):
         """Give `index`."""
         return self._index
 
-    def get_node(self) -> Node:
+    def get_node(self) -> inferwire.Node:
         """Give `node`."""
         return self._node
 

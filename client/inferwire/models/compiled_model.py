@@ -161,7 +161,11 @@ class CompiledModel(Unpicklable):
             raise RuntimeError(f"Unsupported property: {property}")
         return from_contract(properties[str(property)])
 
-    def set_property(self, *properties: Mapping[str, Any] | tuple[str, Any], **keywords: Any) -> NoReturn:
+    @overload
+    def set_property(self, properties: Mapping[str, Any]) -> NoReturn: ...
+    @overload
+    def set_property(self, property: tuple[str, Any]) -> NoReturn: ...
+    def set_property(self, *properties: Any, **keywords: Any) -> NoReturn:
         """Refuse: mirrors `openvino.CompiledModel.set_property` of devices as CPU.
 
         Differs from OpenVINO: a model for BATCH refuses as well.

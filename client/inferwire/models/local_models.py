@@ -5,12 +5,27 @@ The only module of the client that imports openvino, and only once it is handed 
 
 from __future__ import annotations
 
+import io
+import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from inferwire.arguments import openvino_class
 from inferwire.models.model_files import ModelFiles, read_files
+
+
+class LocalModel(Protocol):
+    """What a type checker knows an `openvino.Model` by, where openvino need not be installed."""
+
+    def clone(self) -> Any:
+        """Give a model like this one."""
+
+    def __enter__(self) -> Any: ...
+
+
+ModelFile: TypeAlias = str | os.PathLike[str] | bytes | io.BytesIO | LocalModel
+"""What a model is read from: a path, the content of a file, XML as text, or a model of an installed openvino."""
 
 
 def serialized(model: Any) -> ModelFiles | None:

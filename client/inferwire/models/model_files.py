@@ -26,7 +26,7 @@ _OF_MEMORY = r"\1. Please check if the model format is supported and model is co
 _LONGEST_SHOWN = 255
 """How much of a path is shown: what is longer is none, but the text of a model perhaps, of any size."""
 
-Weights: TypeAlias = "str | os.PathLike[str] | bytes | io.BytesIO | Tensor | None"
+Weights: TypeAlias = str | os.PathLike[str] | bytes | io.BytesIO | Tensor | None
 
 
 @dataclass(frozen=True, slots=True)

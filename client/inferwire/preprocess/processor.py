@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
 from inferwire.graph.ports import Port
@@ -48,7 +48,13 @@ class PrePostProcessor(Unpicklable):
     def __str__(self) -> str:
         return "".join(f"{_text(call)}\n" for call in self._calls)
 
-    def input(self, *args: str | int, **kwargs: str | int) -> InputInfo:
+    @overload
+    def input(self) -> InputInfo: ...
+    @overload
+    def input(self, tensor_name: str) -> InputInfo: ...
+    @overload
+    def input(self, input_index: int) -> InputInfo: ...
+    def input(self, *args: Any, **kwargs: Any) -> InputInfo:
         """Give what is recorded of an input, by its position or one of its names; without, of the only one.
 
         Raises:
@@ -57,7 +63,13 @@ class PrePostProcessor(Unpicklable):
         """
         return self._info("input", self._inputs, self._input_ports, args, kwargs)
 
-    def output(self, *args: str | int, **kwargs: str | int) -> OutputInfo:
+    @overload
+    def output(self) -> OutputInfo: ...
+    @overload
+    def output(self, tensor_name: str) -> OutputInfo: ...
+    @overload
+    def output(self, output_index: int) -> OutputInfo: ...
+    def output(self, *args: Any, **kwargs: Any) -> OutputInfo:
         """Give what is recorded of an output, by its position or one of its names; without, of the only one.
 
         Raises:

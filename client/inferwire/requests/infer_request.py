@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import inferwire  # for hints of what is made above this layer
 from inferwire.arguments import as_integer, incompatible
 from inferwire.callers import warn
 from inferwire.deprecated_names import shares_inputs
@@ -28,9 +29,6 @@ from inferwire.requests.tensor_access import TensorAccess
 from inferwire.requests.variable_state import VariableState
 from inferwire.transport.executions import Timings
 from inferwire.values.scheduling import Scheduling, as_scheduling
-
-if TYPE_CHECKING:
-    from inferwire.models.compiled_model import CompiledModel
 
 _MISSING: Any = object()
 
@@ -78,7 +76,7 @@ class InferRequest(TensorAccess):
 
     _runs: RequestRuns
     _model: RemoteModel
-    _compiled: Callable[[RemoteModel], CompiledModel]
+    _compiled: Callable[[RemoteModel], inferwire.CompiledModel]
     _follower: _Follower
 
     def __init__(self, other: InferRequest) -> None:
@@ -93,7 +91,11 @@ class InferRequest(TensorAccess):
 
     @classmethod
     def of(
-        cls, model: RemoteModel, compiled: Callable[[RemoteModel], CompiledModel], *, keeps_states: bool = True
+        cls,
+        model: RemoteModel,
+        compiled: Callable[[RemoteModel], inferwire.CompiledModel],
+        *,
+        keeps_states: bool = True,
     ) -> InferRequest:
         """Make one for a model on a server; for the SDK's own use, not in openvino."""
         request = object.__new__(cls)
@@ -277,7 +279,7 @@ class InferRequest(TensorAccess):
             self._follower.callback = callback
             self._follower.userdata = userdata
 
-    def get_compiled_model(self) -> CompiledModel:
+    def get_compiled_model(self) -> inferwire.CompiledModel:
         """Give the compiled model that this request is of, as an object of its own, as openvino does."""
         return self._compiled(self._model)
 

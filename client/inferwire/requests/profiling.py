@@ -6,13 +6,11 @@ Owns the rows that users read. Where they come from is the requests' business.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from inferwire.arguments import Unpicklable, incompatible
 from inferwire.properties.declaration import OrderedChoice
-
-if TYPE_CHECKING:
-    from inferwire.transport.executions import LayerTime
+from inferwire.transport.executions import LayerTime
 
 
 class ProfilingInfo(Unpicklable):
@@ -83,12 +81,12 @@ class ProfilingInfo(Unpicklable):
         self._exec_type = self._text(name)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ProfilingInfo.Status:
         """Whether it ran."""
         return self._status
 
     @status.setter
-    def status(self, status: Status) -> None:
+    def status(self, status: ProfilingInfo.Status) -> None:
         self._status = self._choice(status)
 
     @property
@@ -114,7 +112,7 @@ class ProfilingInfo(Unpicklable):
             raise incompatible("", "(self: ProfilingInfo, arg0: str) -> None", invoked=(self, value))
         return value
 
-    def _choice(self, value: object) -> Status:
+    def _choice(self, value: object) -> ProfilingInfo.Status:
         if not isinstance(value, self.Status):
             raise incompatible("", "(self: ProfilingInfo, arg0: ProfilingInfo.Status) -> None", invoked=(self, value))
         return value

@@ -7,7 +7,7 @@ business, whether the request is idle `request_state`'s.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvino_class
 from inferwire.deprecated_names import warn_of
@@ -16,9 +16,14 @@ from inferwire.graph.model_ports import ModelPort
 from inferwire.graph.ports import Port
 from inferwire.requests.request_state import RequestState
 from inferwire.requests.request_tensors import RequestTensors
+from inferwire.tensors.memory import OverMemory
 from inferwire.tensors.remote_tensor import RemoteTensor
 from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.tensors.tensor_vector import TensorVector
+
+# To a type checker, a dictionary of tensors is none of tensors or remote tensors: what is in it has to be a variable.
+K = TypeVar("K", bound=str | int | Port)
+T = TypeVar("T", bound=OverMemory)
 
 _BATCHES = (
     "(self: InferRequest, inputs: dict) -> None",
@@ -84,7 +89,11 @@ class TensorAccess(Unpicklable):
         key = self._key("get_tensor", None if given is None else given[0], args, kwargs)
         return Tensor.over(self._tensors.at(key))
 
-    def get_input_tensor(self, *args: int, **kwargs: int) -> Tensor:
+    @overload
+    def get_input_tensor(self) -> Tensor: ...
+    @overload
+    def get_input_tensor(self, index: int) -> Tensor: ...
+    def get_input_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
         """Give the tensor of an input, by its position, or of the only one without.
 
         Mirrors `openvino.InferRequest.get_input_tensor(index)`.
@@ -97,7 +106,11 @@ class TensorAccess(Unpicklable):
         self._state.check_idle()
         return Tensor.over(self._tensors.input_at(index))
 
-    def get_output_tensor(self, *args: int, **kwargs: int) -> Tensor:
+    @overload
+    def get_output_tensor(self) -> Tensor: ...
+    @overload
+    def get_output_tensor(self, index: int) -> Tensor: ...
+    def get_output_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
         """Give the tensor of an output, by its position, or of the only one without.
 
         Mirrors `openvino.InferRequest.get_output_tensor(index)`. A tensor held here shows what
@@ -175,9 +188,13 @@ class TensorAccess(Unpicklable):
             self._tensors.place_output(index, tensor)
 
     @overload
-    def set_tensors(self, inputs: Mapping[str | int | Port, Tensor | RemoteTensor]) -> None: ...
+    def set_tensors(self, inputs: dict[K, T]) -> None: ...
+    @overload  # which mypy needs where keys are mixed
+    def set_tensors(self, inputs: dict[str | int | Port, T]) -> None: ...  # pyright: ignore[reportOverlappingOverload]
     @overload
-    def set_tensors(self, port: str | Port, tensors: list[Tensor] | TensorVector) -> None: ...
+    def set_tensors(self, tensor_name: str, tensors: list[T] | TensorVector) -> None: ...
+    @overload
+    def set_tensors(self, port: Port, tensors: list[T] | TensorVector) -> None: ...
     def set_tensors(self, *args: Any, **kwargs: Any) -> None:
         """Set several tensors, by name, input position or port; or those of one input that make its batch.
 
@@ -199,11 +216,11 @@ class TensorAccess(Unpicklable):
             self._tensors.set_batch(self._input_of_batch(self._key("set_tensors", key, args, kwargs)), tensors)
 
     @overload
-    def set_input_tensors(self, inputs: Mapping[int, Tensor | RemoteTensor]) -> None: ...
+    def set_input_tensors(self, inputs: dict[int, T]) -> None: ...
     @overload
-    def set_input_tensors(self, tensors: list[Tensor] | TensorVector) -> None: ...
+    def set_input_tensors(self, tensors: list[T] | TensorVector) -> None: ...
     @overload
-    def set_input_tensors(self, idx: int, tensors: list[Tensor] | TensorVector) -> None: ...
+    def set_input_tensors(self, idx: int, tensors: list[T] | TensorVector) -> None: ...
     def set_input_tensors(self, *args: Any, **kwargs: Any) -> None:
         """Set the tensors of several inputs, by position; or those of one input that make its batch.
 
@@ -230,7 +247,7 @@ class TensorAccess(Unpicklable):
         with self._state.idle():
             self._tensors.set_batch(self._only_input(index), tensors)
 
-    def set_output_tensors(self, outputs: Mapping[int, Tensor | RemoteTensor]) -> None:
+    def set_output_tensors(self, outputs: dict[int, T]) -> None:
         """Set the tensors of several outputs, by position.
 
         Mirrors `openvino.InferRequest.set_output_tensors`.
