@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -72,7 +74,8 @@ def test_what_fails_is_counted_by_its_reason_and_the_rest_goes_on() -> None:
         yield call
 
     tally = Tally()
-    in_threads(open_call, 1)(Budget(3, None), tally)
+    with in_threads(open_call, 1)() as spend:
+        spend(Budget(3, None), tally)
     assert tally.failures == {"full": 2}
     assert tally.samples.column("wire").tolist() == [1.5]
 
@@ -87,25 +90,85 @@ def test_what_ends_the_load_is_raised(error: Exception) -> None:
         yield call
 
     budget = Budget(1000, None)
-    with pytest.raises(type(error), match=str(error)):
-        in_threads(open_call, 2)(budget, Tally())
+    with in_threads(open_call, 2)() as spend, pytest.raises(type(error), match=str(error)):
+        spend(budget, Tally())
     assert not budget.take()
 
 
-def test_nothing_is_called_where_one_of_the_places_does_not_open() -> None:
-    opened: list[None] = []
+def test_what_was_opened_is_closed_where_one_of_the_places_does_not_open() -> None:
+    opened, closed = list[None](), list[None]()
 
     @contextmanager
     def open_call() -> Generator[Call]:
-        opened.append(None)
-        if len(opened) == 3:
+        if len(opened) == 2:
             raise ServerUnavailable("no more connections")
-        yield lambda: Sample(3.0, 1.0, 0.5)
+        opened.append(None)
+        try:
+            yield lambda: Sample(3.0, 1.0, 0.5)
+        finally:
+            closed.append(None)
 
-    tally = Tally()
-    with pytest.raises(ServerUnavailable, match="no more connections"):
-        in_threads(open_call, 3)(Budget(1000, None), tally)
-    assert len(tally.samples) == 0
+    with pytest.raises(ServerUnavailable, match="no more connections"), in_threads(open_call, 3)():
+        pass
+    assert len(closed) == 2
+
+
+def test_only_what_is_between_opening_and_closing_is_measured() -> None:
+    clock = Clock()
+    calls: list[str] = []
+
+    @contextmanager
+    def open_call() -> Generator[Call]:
+        def call() -> Sample:
+            clock.now += 1.0
+            calls.append("call")
+            return Sample(3.0, 1.0, 0.5)
+
+        clock.now += 100.0
+        calls.append("open")
+        yield call
+        calls.append("close")
+        clock.now += 100.0
+
+    spending, is_interrupted = measure(in_threads(open_call, 1), 1, lambda: Budget(4, None, clock), "m")
+    assert not is_interrupted
+    assert calls == ["open", *5 * ["call"], "close"]  # of which the first warms up
+    assert (len(spending.tally.samples), spending.elapsed_s, spending.per_second) == (4, 4.0, 1.0)
+
+
+def test_where_every_inference_of_the_warm_up_fails_nothing_is_measured() -> None:
+    def spend(_: Budget, tally: Tally) -> None:
+        tally.fail("the model is not ready")
+
+    with pytest.raises(CommandError, match="the model is not ready"):
+        measure(lambda: nullcontext(spend), 1, lambda: Budget(1, None), "m")
+
+
+def test_no_failure_is_lost_where_threads_count_at_once() -> None:
+    class Slow(Counter[str]):
+        """A count in which another thread may come between reading and writing."""
+
+        def __getitem__(self, reason: str) -> int:
+            found = super().__getitem__(reason)
+            for _ in range(100):
+                found = int(found)
+            return found
+
+    tally = Tally(failures=Slow())
+
+    def fail() -> None:
+        for _ in range(500):
+            tally.fail("full")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for _ in range(4):
+                threads.submit(fail)
+    finally:
+        sys.setswitchinterval(interval)
+    assert tally.failures == {"full": 2000}
 
 
 def test_threads_that_do_not_start_end_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,13 +185,19 @@ def test_threads_that_do_not_start_end_the_load(monkeypatch: pytest.MonkeyPatch)
         yield lambda: Sample(3.0, 1.0, 0.5)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    with pytest.raises(CommandError, match="no more threads can be started: give less --concurrency"):
-        in_threads(open_call, 3)(Budget(1000, None), Tally())
+    expected = pytest.raises(CommandError, match="no more threads can be started: give less --concurrency")
+    with in_threads(open_call, 3)() as spend, expected:
+        spend(Budget(1000, None), Tally())
     assert not any(thread.is_alive() for thread in begun)
 
 
 def test_what_is_in_flight_is_waited_for_after_ctrl_c() -> None:
-    def way(budget: Budget, tally: Tally) -> None:
+    warmed_up: list[Budget] = []
+
+    def spend(budget: Budget, tally: Tally) -> None:
+        if not warmed_up:
+            warmed_up.append(budget)
+            return
         nobody_sets_it = threading.Event()
         # As long as it takes to begin to wait for the end; the answer that is in flight then takes as long.
         nobody_sets_it.wait(0.5)
@@ -136,7 +205,7 @@ def test_what_is_in_flight_is_waited_for_after_ctrl_c() -> None:
         nobody_sets_it.wait(0.5)
         tally.answer(Sample(3.0, 1.0, 0.5))
 
-    spending, is_interrupted = measure(way, Budget(None, 60.0), "m")
+    spending, is_interrupted = measure(lambda: nullcontext(spend), 1, lambda: Budget(None, 60.0), "m")
     assert is_interrupted
     assert len(spending.tally.samples) == 1
 

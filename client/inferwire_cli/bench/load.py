@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from math import nan
 from time import perf_counter
@@ -115,6 +115,7 @@ class Tally:
 
     samples: Samples = field(default_factory=Samples)
     failures: Counter[str] = field(default_factory=Counter[str])
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def answer(self, sample: Sample) -> None:
         """Note one that was answered."""
@@ -122,52 +123,57 @@ class Tally:
 
     def fail(self, reason: str) -> None:
         """Note one that failed."""
-        self.failures[reason] += 1
+        with self._lock:
+            self.failures[reason] += 1
 
 
 Call = Callable[[], Sample]
 """One inference, from its start to its answer. Raises `InferwireError` where it fails."""
 
-Way = Callable[[Budget, Tally], None]
+Spend = Callable[[Budget, Tally], None]
 """Spends a budget and notes what came of it. Raises what ended it, as `ServerUnavailable` where nobody answers."""
+
+Way = Callable[[], AbstractContextManager[Spend]]
+"""Opens what a load goes over, for budgets that are spent one after the other, and closes it."""
 
 
 def in_threads(open_call: Callable[[], AbstractContextManager[Call]], concurrency: int) -> Way:
-    """Make a way of so many threads, each with a call of its own. None calls before all are open."""
+    """Make a way of so many threads, each with a call of its own. All calls are open before the first is made."""
 
-    def spend(budget: Budget, tally: Tally) -> None:
-        ended_by: list[Exception] = []
-        all_open = threading.Barrier(concurrency)
+    @contextmanager
+    def opened() -> Generator[Spend]:
+        with ExitStack() as stack:
+            calls = [stack.enter_context(open_call()) for _ in range(concurrency)]
+            yield lambda budget, tally: _spend_in_threads(calls, budget, tally)
 
-        def end(error: Exception) -> None:
-            ended_by.append(error)
-            budget.stop()
-            all_open.abort()
+    return opened
 
-        def work() -> None:
-            try:
-                with open_call() as call:
-                    all_open.wait()
-                    while budget.take():
-                        _note(call, tally)
-            except threading.BrokenBarrierError:
-                pass  # Another thread could not open its call, and has said why.
-            except Exception as error:  # noqa: BLE001 - whoever waits for the threads raises it
-                end(error)
 
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(concurrency)]
+def _spend_in_threads(calls: Sequence[Call], budget: Budget, tally: Tally) -> None:
+    ended_by: list[Exception] = []
+
+    def end(error: Exception) -> None:
+        ended_by.append(error)
+        budget.stop()
+
+    def work(call: Call) -> None:
         try:
-            for thread in threads:
-                thread.start()
-        except RuntimeError as error:
-            end(CommandError(f"no more threads can be started: give less --concurrency ({error})"))
-            threads = [each for each in threads if each.is_alive()]
-        for thread in threads:
-            thread.join()
-        if ended_by:
-            raise ended_by[0]
+            while budget.take():
+                _note(call, tally)
+        except Exception as error:  # noqa: BLE001 - whoever waits for the threads raises it
+            end(error)
 
-    return spend
+    threads = [threading.Thread(target=work, args=(call,), daemon=True) for call in calls]
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError as error:
+        end(CommandError(f"no more threads can be started: give less --concurrency ({error})"))
+        threads = [each for each in threads if each.is_alive()]
+    for thread in threads:
+        thread.join()
+    if ended_by:
+        raise ended_by[0]
 
 
 def _note(call: Call, tally: Tally) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from inferwire_cli.bench.load import Budget, Tally, Way
+from inferwire_cli.bench.load import Budget, Spend, Tally, Way
 from inferwire_cli.terminal import CommandError, new_console
 
 REFRESH_S = 0.1
@@ -17,9 +18,9 @@ END_LIMIT_S = 10.0
 class Spending(threading.Thread):
     """A budget that is being spent, and what has come of it."""
 
-    def __init__(self, way: Way, budget: Budget) -> None:
+    def __init__(self, spend: Spend, budget: Budget) -> None:
         super().__init__(daemon=True)
-        self._way = way
+        self._spend = spend
         self.budget = budget
         self.tally = Tally()
         self.error: Exception | None = None
@@ -39,7 +40,7 @@ class Spending(threading.Thread):
     def run(self) -> None:
         """Spend it."""
         try:
-            self._way(self.budget, self.tally)
+            self._spend(self.budget, self.tally)
         except Exception as error:  # noqa: BLE001 - whoever waits for the end raises it or counts it
             self.error = error
         finally:
@@ -51,26 +52,28 @@ class Spending(threading.Thread):
         return self._has_ended.wait(limit_s)
 
 
-def warm_up(way: Way, places: int) -> None:
-    """Run each place once, uncounted.
+def measure(way: Way, places: int, begin: Callable[[], Budget], title: str) -> tuple[Spending, bool]:
+    """Spend a budget, which begins once the way is open and warm; give what came of it, and if Ctrl-C ended it early.
 
     Raises:
-        CommandError: If every inference failed: what fails here would fail always.
-        ServerUnavailable: If nobody answers.
+        CommandError: If every inference failed at once: what fails then would fail always.
+        Exception: What ended it before anything was answered, as `ServerUnavailable` where nobody answers.
     """
+    with way() as spend:
+        _warm_up(spend, places)
+        return _measure(spend, begin(), title)
+
+
+def _warm_up(spend: Spend, places: int) -> None:
+    """Run as many inferences as there are places, uncounted."""
     tally = Tally()
-    way(Budget(places, None), tally)
+    spend(Budget(places, None), tally)
     if tally.failures and not tally.samples:
         raise CommandError(next(iter(tally.failures)))
 
 
-def measure(way: Way, budget: Budget, title: str) -> tuple[Spending, bool]:
-    """Spend a budget and give what came of it, and whether Ctrl-C ended it early.
-
-    Raises:
-        Exception: What ended it before anything was answered.
-    """
-    spending, is_interrupted = Spending(way, budget), False
+def _measure(spend: Spend, budget: Budget, title: str) -> tuple[Spending, bool]:
+    spending, is_interrupted = Spending(spend, budget), False
     try:
         spending.start()
         _follow(spending, title)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from time import perf_counter
@@ -20,7 +21,7 @@ from inferwire.queues.infer_queue import AsyncInferQueue
 from inferwire.requests.infer_request import InferRequest
 from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
-from inferwire_cli.bench.load import Budget, Call, Sample, Tally, Way, in_threads
+from inferwire_cli.bench.load import Budget, Call, Sample, Spend, Tally, Way, in_threads
 from inferwire_cli.http_server import HttpServer
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.named_server import NamedServer
@@ -50,26 +51,23 @@ class Work:
 
 def sdk(server: NamedServer, work: Work) -> Way:
     """The way of the SDK: an AsyncInferQueue over one stream."""
+    given = {at: as_input(array) for at, array in work.inputs.items()}
 
-    def spend(budget: Budget, tally: Tally) -> None:
-        core = server.core()
-        try:
+    @contextmanager
+    def opened() -> Generator[Spend]:
+        with closing(server.core()) as core:
             queue = AsyncInferQueue(core.served_model(work.name, work.version or None), work.concurrency)
-            queue.set_callback(lambda request, _: tally.answer(_sample(request.timings)))
-            _through(queue, work.inputs, budget, tally)
-        finally:
-            core.close()
+            yield lambda budget, tally: _through(queue, given, budget, tally)
 
-    return spend
+    return opened
 
 
 def _sample(timings: Timings) -> Sample:
     return Sample(timings.server_ms + timings.wire_ms, timings.queue_ms, timings.inference_ms)
 
 
-def _through(queue: AsyncInferQueue, inputs: Mapping[int, Array], budget: Budget, tally: Tally) -> None:
+def _through(queue: AsyncInferQueue, given: Mapping[int, object], budget: Budget, tally: Tally) -> None:
     """Spend a budget on a queue, unless the server is lost."""
-    given = {at: as_input(array) for at, array in inputs.items()}
     lost: list[ServerUnavailable] = []
 
     def failed(_: InferRequest, __: object, error: RuntimeError) -> None:
@@ -78,6 +76,7 @@ def _through(queue: AsyncInferQueue, inputs: Mapping[int, Array], budget: Budget
         else:
             tally.fail(str(error))
 
+    queue.set_callback(lambda request, _: tally.answer(_sample(request.timings)))
     queue.set_error_callback(failed)
     while not lost and budget.take():
         try:
@@ -138,10 +137,22 @@ def rest(http: HttpServer, work: Work) -> Way:
 
     @contextmanager
     def open_call() -> Generator[Call]:
-        with closing(http.open(HTTP_TIMEOUT_S)) as connection:
+        connection = http.open(HTTP_TIMEOUT_S)
+        try:
             yield lambda: _post(http, connection, path, header + body, headers)
+        finally:
+            _hang_up(connection)
 
     return in_threads(open_call, work.concurrency)
+
+
+def _hang_up(connection: HTTPConnection) -> None:
+    """Close a connection, even where a thread that nobody waits for any more reads from it."""
+    opened = connection.sock
+    if opened is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        with suppress(OSError):
+            opened.shutdown(socket.SHUT_RDWR)
+    connection.close()
 
 
 def rest_request(work: Work) -> tuple[bytes, bytes]:
