@@ -20,6 +20,9 @@ PACKAGES = (
 SERVER_TRANSPORT = "inferwire_server.transport"
 HTTP2 = f"{SERVER_TRANSPORT}.http2"
 CLIENT_TRANSPORT = "inferwire.transport"
+CLI = "inferwire_cli"
+COMMANDS = ("bench", "demo", "infer", "models", "top")
+"""The packages of the commands: what is in them is imported when one is called, but for their own `__init__`."""
 CLIENT_LAYERS = tuple(
     f"inferwire.{layer}" for layer in ("values", "graph", "transport", "tensors", "requests", "models", "queues")
 )
@@ -269,6 +272,14 @@ def cli_starts_light(found: Import) -> bool:
     return entry and not found.lazy and found.is_of("inferwire", "inferwire_server", "cyclopts")
 
 
+def commands_know_no_side(found: Import) -> bool:
+    """Let a command bring in its side when it is called; those of the server's settings are `serve`'s."""
+    options = f"{CLI}.commands", f"{CLI}.options", *(f"{CLI}.{name}" for name in COMMANDS)
+    is_at_once = not found.lazy and found.importer in options and found.is_of("inferwire", "inferwire_server")
+    of_server = lies_in(found.importer, CLI) and found.is_of("inferwire_server")
+    return is_at_once or (of_server and found.importer != f"{CLI}.serve")
+
+
 Rule = Callable[[Import], bool]
 
 RULES: tuple[Rule, ...] = (
@@ -294,6 +305,7 @@ RULES: tuple[Rule, ...] = (
     stubs_in_transports,
     oip_stubs_in_the_server,
     cli_starts_light,
+    commands_know_no_side,
 )
 
 
@@ -353,6 +365,8 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (stubs_in_transports, "inferwire.core", "from inferwire_proto.inferwire.v1 import types_pb2"),
     (oip_stubs_in_the_server, "inferwire.transport.oip", f"import {OIP_STUBS}"),
     (cli_starts_light, "inferwire_cli.__main__", "import inferwire"),
+    (commands_know_no_side, "inferwire_cli.bench", "from inferwire.core import Core"),
+    (commands_know_no_side, "inferwire_cli.top.show", "def f():\n    from inferwire_server.settings import Settings"),
 )
 
 

@@ -13,9 +13,8 @@ from inferwire_cli.demo import demo
 from inferwire_cli.exit_codes import MISUSE
 from inferwire_cli.infer import infer
 from inferwire_cli.models import load, models, unload
-from inferwire_cli.serve import serve
 from inferwire_cli.top import top
-from inferwire_server.flags import environment
+from inferwire_proto.flags import environment
 
 HELP = """OpenVINO inference on another machine, through the API its users already know.
 
@@ -53,7 +52,7 @@ app = App(
     default_parameter=Parameter(negative=()),
     error_formatter=_explained,
 )
-app.command(serve)
+app.command("inferwire_cli.serve:serve", name="serve")  # imported once it is named: its flags are the server's settings
 app.command(models)
 app.command(infer)
 app.command(bench)
@@ -65,6 +64,8 @@ app.command(demo)
 
 def run_command(words: Sequence[str]) -> int:
     """Run the command that the words name and return its exit code; misuse is explained and gives 2."""
+    if not words or words[0] in app.help_flags:
+        _ = app["serve"]  # which imports it, for its line in the list of all commands
     try:
         return app(words, exit_on_error=False, result_action="return_int_as_exit_code_else_zero")
     except CycloptsError:

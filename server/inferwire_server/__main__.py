@@ -7,8 +7,8 @@ import sys
 
 import structlog
 
+from inferwire_proto.flags import environment, not_settings
 from inferwire_server import logs
-from inferwire_server.flags import environment, not_settings
 from inferwire_server.process import run_worker
 from inferwire_server.settings import Settings
 from inferwire_server.workers.processes import workers_of

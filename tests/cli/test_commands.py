@@ -37,8 +37,24 @@ def test_version_is_the_installed_one() -> None:
 def test_help_names_the_commands() -> None:
     done = inferwire("--help")
     assert done.returncode == 0
-    assert "serve" in done.stdout
-    assert "demo" in done.stdout
+    assert "serve        Serve models over gRPC and REST." in done.stdout
+    assert "demo         Start a server" in done.stdout
+    assert inferwire().stdout == done.stdout
+
+
+LOADED = """
+import sys
+from inferwire_cli.commands import run_command
+assert run_command({words!r}) == 0
+print(sorted({{name.partition(".")[0] for name in sys.modules}} & {{"inferwire", "inferwire_server"}}), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("command", ["bench", "demo", "infer", "load", "models", "top", "unload"])
+def test_neither_side_is_imported_before_a_command_is_called(command: str) -> None:
+    code = LOADED.format(words=[command, "--help"])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "[]\n")
 
 
 COMMANDS = {"bench": bench, "demo": demo, "infer": infer, "load": load, "models": models, "serve": serve, "top": top}

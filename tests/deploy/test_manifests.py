@@ -11,7 +11,7 @@ import pytest
 from cyclopts import App
 from tests.deploy.manifests import DEPLOY, kubernetes, read
 
-from inferwire_server.flags import ENV_PREFIX, environment
+from inferwire_proto.flags import ENV_PREFIX, environment
 from inferwire_server.settings import Settings
 
 DEFAULTS = Settings()

@@ -1,6 +1,7 @@
 """How flags and environment variables are read, where the library's own way would surprise an operator.
 
-The commands of `inferwire_cli` read theirs in the same way.
+The server's program and the commands of `inferwire_cli` read theirs in the same way. Needs cyclopts, which the extras
+`server` and `cli` bring.
 """
 
 from __future__ import annotations
