@@ -1,4 +1,4 @@
-"""`inferwire serve`: hands the parsed settings to the server. Importing it brings those in, and no more of the server."""
+"""`inferwire serve`: hands the parsed settings to the server, of which importing it needs no more than those."""
 
 from __future__ import annotations
 
