@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from sys import stdlib_module_names
 
@@ -24,9 +25,25 @@ CLI = "inferwire_cli"
 COMMANDS = ("bench", "demo", "infer", "models", "top")
 """The packages of the commands: what is in them is imported when one is called, but for their own `__init__`."""
 CLIENT_LAYERS = tuple(
-    f"inferwire.{layer}" for layer in ("values", "graph", "transport", "tensors", "requests", "models", "queues")
+    tuple(f"inferwire.{name}" for name in layer.split())
+    for layer in (
+        "arguments callers deprecated_names errors latch not_offered process version",
+        "values",
+        "graph",
+        "transport",
+        "tensors",
+        "requests",
+        "properties",
+        "property_values",
+        "models",
+        "preprocess queues",
+        "core_properties extensions",
+        "core",
+        "conversion exceptions helpers layout_helpers utils",
+        "drop_in __main__",
+    )
 )
-"""The client's folders from the lowest to the highest; `Core` stands above them."""
+"""The client's folders and modules from the lowest to the highest."""
 COMPOSITION = tuple(
     f"inferwire_server.{name}"
     for name in ("process", "server", "sockets", "renewals", "composition", "from_settings", "traces")
@@ -133,9 +150,9 @@ def client_needs_three_packages(found: Import) -> bool:
 
 
 def client_layers_know_those_below(found: Import) -> bool:
-    """Let each folder of the client know those below it, and `Core` know them all."""
-    own = next((height for height, layer in enumerate(CLIENT_LAYERS) if lies_in(found.importer, layer)), None)
-    return own is not None and not found.lazy and found.is_of("inferwire.core", *CLIENT_LAYERS[own + 1 :])
+    """Let each folder of the client know those below it."""
+    own = next((height for height, layer in enumerate(CLIENT_LAYERS) if lies_in(found.importer, *layer)), None)
+    return own is not None and not found.lazy and found.is_of(*chain.from_iterable(CLIENT_LAYERS[own + 1 :]))
 
 
 def transport_is_reached_by_its_protocol(found: Import) -> bool:
@@ -322,6 +339,11 @@ def test_no_cli_module_imports_both_sides_at_once() -> None:
             assert len(sides) < 2, f"{path.name} needs both sides at once"
 
 
+def test_every_part_of_the_client_is_in_a_layer() -> None:
+    modules = {found.importer for found in all_imports() if lies_in(found.importer, "inferwire")} - {"inferwire"}
+    assert [name for name in sorted(modules) if not lies_in(name, *chain.from_iterable(CLIENT_LAYERS))] == []
+
+
 def test_every_package_is_read() -> None:
     importers = {found.importer.split(".")[0] for found in all_imports()}
     assert importers == {package.name for package in PACKAGES}
@@ -339,6 +361,8 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
         "inferwire.requests.run",
         "from inferwire.transport.submission import Submission",
     ),
+    (client_layers_know_those_below, "inferwire.tensors.tensor", "from inferwire import properties"),
+    (client_layers_know_those_below, "inferwire.errors", "from inferwire.values.types import Type"),
     (core_is_pure, "inferwire_server.core.scheduling.queue", "from time import monotonic"),
     (core_is_pure, "inferwire_server.core.scheduling.queue", "from inferwire_server import engine"),
     (host_knows_only_core, HOST, "from inferwire_server.repository.folder import Repository"),

@@ -234,8 +234,7 @@ class Core(Unpicklable, PartlyMirrored):
         """
         if not isinstance(cast("object", device_name), str):
             raise incompatible("get_versions", "(self: Core, device_name: str)", invoked=(self, device_name))
-        versions = self._transport.plugin_versions(device_name)
-        return {name: Version(each.build_number, each.description) for name, each in sorted(versions.items())}
+        return dict(sorted(self._transport.plugin_versions(device_name).items()))
 
     def import_model(
         self, model_stream: bytes | io.BytesIO | Tensor, device_name: str, config: Config = None

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import inferwire
-from inferwire.properties.declaration import OrderedChoice, Property
+from inferwire.properties.declaration import Property
+from inferwire.values.enumerations import OrderedChoice
 
 MODULES = [
     "",

@@ -9,7 +9,6 @@ from inferwire.properties import intel_npu as intel_npu
 from inferwire.properties import log as log
 from inferwire.properties import streams as streams
 from inferwire.properties.declaration import (
-    OrderedChoice,
     Property,
     element_type,
     flag,
@@ -20,6 +19,7 @@ from inferwire.properties.declaration import (
     uint64,
 )
 from inferwire.properties.streams import stream_count
+from inferwire.values.enumerations import OrderedChoice
 
 
 class CacheMode(OrderedChoice):

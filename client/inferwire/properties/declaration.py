@@ -1,7 +1,7 @@
 """How a property is declared: its key, and what it takes as a value.
 
-Owns `Property`, the kinds of values and the enumerations' common behaviour. Which properties
-there are stands in the modules of this package, one line each.
+Owns `Property` and the kinds of values. Which properties there are stands in the modules of this package, one line
+each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from inferwire.arguments import as_integer, as_member, incompatible
-from inferwire.values.enumerations import Choice
+from inferwire.values.enumerations import OrderedChoice
 from inferwire.values.ov_any import OVAny
 from inferwire.values.types import Type, as_type
 
@@ -60,16 +60,6 @@ class Property(str):
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         return str, (str(self),)
-
-
-class OrderedChoice(Choice):
-    """A property's enumeration, whose members are ordered by their numbers too, as openvino's."""
-
-    def __lt__(self, other: object) -> bool:
-        return int(self) < int(other) if isinstance(other, type(self)) else NotImplemented
-
-    def __le__(self, other: object) -> bool:
-        return int(self) <= int(other) if isinstance(other, type(self)) else NotImplemented
 
 
 class _RefusedError(TypeError):

@@ -1,6 +1,7 @@
 """What a device is and which devices are wanted. Mirrors `openvino.properties.device`."""
 
-from inferwire.properties.declaration import OrderedChoice, Property, device_names, device_properties, text
+from inferwire.properties.declaration import Property, device_names, device_properties, text
+from inferwire.values.enumerations import OrderedChoice
 
 
 class Type(OrderedChoice):

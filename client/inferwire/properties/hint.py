@@ -1,7 +1,6 @@
 """What an application wants, from which devices choose their settings. Mirrors `openvino.properties.hint`."""
 
 from inferwire.properties.declaration import (
-    OrderedChoice,
     Property,
     element_type,
     flag,
@@ -12,6 +11,7 @@ from inferwire.properties.declaration import (
     uint64,
 )
 from inferwire.tensors.tensor import Tensor, as_tensor
+from inferwire.values.enumerations import OrderedChoice
 
 
 class ExecutionMode(OrderedChoice):

@@ -1,7 +1,6 @@
 """Properties of the AUTO device. Mirrors `openvino.properties.intel_auto`."""
 
 from inferwire.properties.declaration import (
-    OrderedChoice,
     Property,
     curve,
     either,
@@ -11,6 +10,7 @@ from inferwire.properties.declaration import (
     text,
     uint32,
 )
+from inferwire.values.enumerations import OrderedChoice
 
 
 class SchedulePolicy(OrderedChoice):

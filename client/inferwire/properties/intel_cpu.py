@@ -1,6 +1,7 @@
 """Properties of CPUs. Mirrors `openvino.properties.intel_cpu`."""
 
-from inferwire.properties.declaration import OrderedChoice, Property, flag, number, one_of
+from inferwire.properties.declaration import Property, flag, number, one_of
+from inferwire.values.enumerations import OrderedChoice
 
 
 class TbbPartitioner(OrderedChoice):

@@ -1,6 +1,7 @@
 """Properties of NPUs. Mirrors `openvino.properties.intel_npu`."""
 
-from inferwire.properties.declaration import OrderedChoice, Property, flag, int64, one_of, text
+from inferwire.properties.declaration import Property, flag, int64, one_of, text
+from inferwire.values.enumerations import OrderedChoice
 
 
 class CompilerType(OrderedChoice):

@@ -1,6 +1,7 @@
 """How much the runtime logs. Mirrors `openvino.properties.log`."""
 
-from inferwire.properties.declaration import OrderedChoice, Property, one_of
+from inferwire.properties.declaration import Property, one_of
+from inferwire.values.enumerations import OrderedChoice
 
 
 class Level(OrderedChoice):

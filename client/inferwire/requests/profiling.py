@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import ClassVar
 
 from inferwire.arguments import Unpicklable, incompatible
-from inferwire.properties.declaration import OrderedChoice
 from inferwire.transport.executions import LayerTime
+from inferwire.values.enumerations import OrderedChoice
 
 
 class ProfilingInfo(Unpicklable):

@@ -135,11 +135,3 @@ class StateValue:
     element_type: ElementType
     shape: tuple[int, ...]
     data: WireBytes
-
-
-@dataclass(frozen=True, slots=True)
-class PluginVersion:
-    """What a device's plugin calls itself, and its build."""
-
-    description: str
-    build_number: str

@@ -17,7 +17,6 @@ from inferwire.transport.descriptions import (
     ModelContents,
     ModelDescription,
     ModelSource,
-    PluginVersion,
     RuntimeModelDescription,
     StateValue,
 )
@@ -34,6 +33,7 @@ from inferwire.transport.executions import (
     WireBytes,
 )
 from inferwire.transport.lent_memory import Lend
+from inferwire.values.plugin_version import Version
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.properties import PropertyValue
 
@@ -295,10 +295,10 @@ class FakeTransport:
         """Give one library."""
         return ("libfake.so",)
 
-    def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:
+    def plugin_versions(self, device: str) -> Mapping[str, Version]:
         """Give a plugin for each name, last first: a server has them in no order."""
         names = device.replace(":", ",").split(",")
-        return {name: PluginVersion("fake_plugin", "1.0") for name in reversed(names)}
+        return {name: Version("1.0", "fake_plugin") for name in reversed(names)}
 
     def close(self) -> None:
         """Note that it was closed."""

@@ -23,7 +23,6 @@ from inferwire.transport.descriptions import (
     CompiledDescription,
     ModelContents,
     ModelDescription,
-    PluginVersion,
     RuntimeModelDescription,
 )
 from inferwire.transport.executions import (
@@ -43,6 +42,7 @@ from inferwire.transport.sender import Sender
 from inferwire.transport.served_models import what_there_is
 from inferwire.transport.submission import Retries, Submission
 from inferwire.transport.uploads import upload_missing
+from inferwire.values.plugin_version import Version
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
 from inferwire_proto.properties import PropertyValue, from_wire, map_from_wire, map_to_wire
 
@@ -246,11 +246,11 @@ class GrpcTransport:
         response = self._caller.call("DeviceService.ListExtensions", request, devices_pb2.ListExtensionsResponse)
         return tuple(response.names)
 
-    def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:
+    def plugin_versions(self, device: str) -> Mapping[str, Version]:
         """Read the versions of a device's plugins."""
         request = devices_pb2.GetVersionsRequest(device=device)
         response = self._caller.call("DeviceService.GetVersions", request, devices_pb2.GetVersionsResponse)
-        return {name: PluginVersion(each.description, each.build_number) for name, each in response.versions.items()}
+        return {name: Version(each.build_number, each.description) for name, each in response.versions.items()}
 
     def close(self) -> None:
         """End what is in flight and close the connection."""

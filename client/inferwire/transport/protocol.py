@@ -13,7 +13,6 @@ from inferwire.transport.descriptions import (
     CompiledDescription,
     ModelContents,
     ModelDescription,
-    PluginVersion,
     RuntimeModelDescription,
     StateValue,
 )
@@ -28,6 +27,7 @@ from inferwire.transport.executions import (
     WireBytes,
 )
 from inferwire.transport.lent_memory import Lend
+from inferwire.values.plugin_version import Version
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.properties import PropertyValue
 
@@ -189,7 +189,7 @@ class Transport(Protocol):
         """List the libraries of operations that the server has loaded, by file name."""
         ...
 
-    def plugin_versions(self, device: str) -> Mapping[str, PluginVersion]:
+    def plugin_versions(self, device: str) -> Mapping[str, Version]:
         """Read the versions of a device's plugins."""
         ...
 

@@ -1,4 +1,4 @@
-"""How members of enumerations are compared, as openvino's are."""
+"""How members of enumerations are compared and ordered, as openvino's are."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ class Choice(Enum):
 
     def __hash__(self) -> int:
         return hash(self.value)
+
+
+class OrderedChoice(Choice):
+    """Members are ordered by their numbers, too."""
+
+    def __lt__(self, other: object) -> bool:
+        return int(self) < int(other) if isinstance(other, type(self)) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return int(self) <= int(other) if isinstance(other, type(self)) else NotImplemented
