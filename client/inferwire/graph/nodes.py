@@ -45,7 +45,7 @@ class Node(Unpicklable, PartlyMirrored):
 
     @property
     def friendly_name(self) -> str:
-        """The name for people; setting it changes nothing on the server."""
+        """The name for people; setting it changes nothing on the server. Mirrors `openvino.Node.friendly_name`."""
         return self._friendly_name
 
     @friendly_name.setter
@@ -54,7 +54,7 @@ class Node(Unpicklable, PartlyMirrored):
 
     @property
     def layout(self) -> Layout:
-        """Which dimension of the port is what."""
+        """Which dimension of the port is what. Mirrors `openvino.op.Parameter.layout`."""
         return self._layout
 
     @layout.setter
@@ -63,7 +63,7 @@ class Node(Unpicklable, PartlyMirrored):
 
     @property
     def name(self) -> str:
-        """The name the node came with."""
+        """The name the node came with. Mirrors `openvino.Node.name`."""
         return self._description.node_name
 
     def get_friendly_name(self) -> str:
@@ -83,11 +83,11 @@ class Node(Unpicklable, PartlyMirrored):
         return self.name
 
     def get_type_name(self) -> str:
-        """Give the type of the node, as "Parameter"."""
+        """Give the type of the node, as "Parameter". Mirrors `openvino.Node.get_type_name`."""
         return self._description.node_type
 
     def get_element_type(self) -> Type:
-        """Give the type of the only output's elements.
+        """Give the type of the only output's elements. Mirrors `openvino.Node.get_element_type`.
 
         Raises:
             RuntimeError: If there is more than one output.
@@ -108,7 +108,7 @@ class Node(Unpicklable, PartlyMirrored):
 
     @property
     def shape(self) -> Shape:
-        """The shape of the only output.
+        """The shape of the only output. Mirrors `openvino.Node.shape`.
 
         Raises:
             RuntimeError: If it is not known in full, or there is more than one output.
@@ -116,11 +116,11 @@ class Node(Unpicklable, PartlyMirrored):
         return self._only_output("get_shape").partial_shape.to_shape()
 
     def get_output_size(self) -> int:
-        """Give the number of the node's outputs."""
+        """Give the number of the node's outputs. Mirrors `openvino.Node.get_output_size`."""
         return len(self._outputs())
 
     def get_output_element_type(self, index: int) -> Type:
-        """Give the type of an output's elements.
+        """Give the type of an output's elements. Mirrors `openvino.Node.get_output_element_type`.
 
         Raises:
             TypeError: For what is no position.
@@ -129,7 +129,7 @@ class Node(Unpicklable, PartlyMirrored):
         return self._output_at("get_output_element_type", index).element_type
 
     def get_output_partial_shape(self, index: int) -> PartialShape:
-        """Give what shapes an output has.
+        """Give what shapes an output has. Mirrors `openvino.Node.get_output_partial_shape`.
 
         Raises:
             TypeError: For what is no position.
@@ -138,7 +138,7 @@ class Node(Unpicklable, PartlyMirrored):
         return PartialShape(self._output_at("get_output_partial_shape", index).partial_shape)
 
     def get_output_shape(self, index: int) -> Shape:
-        """Give the shape of an output.
+        """Give the shape of an output. Mirrors `openvino.Node.get_output_shape`.
 
         Raises:
             TypeError: For what is no position.
@@ -147,11 +147,14 @@ class Node(Unpicklable, PartlyMirrored):
         return self._output_at("get_output_shape", index).partial_shape.to_shape()
 
     def get_attributes(self) -> dict[str, Any]:
-        """Give what the node was made with, of which only inputs' is known here."""
+        """Give what the node was made with, of which only inputs' is known here.
+
+        Mirrors `openvino.Node.get_attributes`.
+        """
         return {}
 
     def output(self, index: int) -> Output:
-        """Give an output.
+        """Give an output. Mirrors `openvino.Node.output`.
 
         Raises:
             TypeError: For what is no position.
@@ -165,7 +168,7 @@ class Node(Unpicklable, PartlyMirrored):
         return Output(outputs[position], self, position)
 
     def outputs(self) -> list[Output]:
-        """Give the outputs in order."""
+        """Give the outputs in order. Mirrors `openvino.Node.outputs`."""
         return [Output(description, self, index) for index, description in enumerate(self._outputs())]
 
     def _facts(self) -> str:
@@ -211,12 +214,12 @@ class Parameter(Node):
 
     @property
     def element_type(self) -> Type:
-        """The type of the input's elements."""
+        """The type of the input's elements. Mirrors `openvino.op.Parameter.element_type`."""
         return self._description.element_type
 
     @property
     def partial_shape(self) -> PartialShape:
-        """What shapes the input takes."""
+        """What shapes the input takes. Mirrors `openvino.op.Parameter.partial_shape`."""
         return PartialShape(self._description.partial_shape)
 
     def get_partial_shape(self) -> PartialShape:
@@ -224,12 +227,15 @@ class Parameter(Node):
         return self.partial_shape
 
     def get_shape(self) -> list[int]:
-        """Give the lengths, with -1 where one is not known; none where not even their number is, as openvino does."""
+        """Give the lengths, -1 where one is not known, and none where their number is not; not in openvino."""
         shape = self._description.partial_shape
         return [each.min_length if each.is_static else -1 for each in shape] if shape.rank.is_static else []
 
     def get_attributes(self) -> dict[str, Any]:
-        """Give what the node was made with: type and shape, with -1 where a length is not known."""
+        """Give what the node was made with: type and shape, with -1 where a length is not known.
+
+        Mirrors `openvino.op.Parameter.get_attributes`.
+        """
         return {"shape": self.get_shape(), "element_type": self._description.element_type.type_name}
 
     def _facts(self) -> str:

@@ -99,7 +99,7 @@ class Port(Unpicklable, PartlyMirrored):
 
     @property
     def any_name(self) -> str:
-        """The smallest of the port's names.
+        """The smallest of the port's names. Mirrors `openvino.Output.any_name`.
 
         Raises:
             RuntimeError: For a port without names.
@@ -110,22 +110,22 @@ class Port(Unpicklable, PartlyMirrored):
 
     @property
     def names(self) -> set[str]:
-        """All names of the port."""
+        """All names of the port. Mirrors `openvino.Output.names`."""
         return set(self._description.names)
 
     @property
     def element_type(self) -> Type:
-        """The type of the port's elements."""
+        """The type of the port's elements. Mirrors `openvino.Output.element_type`."""
         return self._description.element_type
 
     @property
     def partial_shape(self) -> PartialShape:
-        """What shapes the port takes or gives."""
+        """What shapes the port takes or gives. Mirrors `openvino.Output.partial_shape`."""
         return PartialShape(self._description.partial_shape)
 
     @property
     def shape(self) -> Shape:
-        """The shape, where it is known in full.
+        """The shape, where it is known in full. Mirrors `openvino.Output.shape`.
 
         Raises:
             RuntimeError: Where it is not.
@@ -134,12 +134,15 @@ class Port(Unpicklable, PartlyMirrored):
 
     @property
     def index(self) -> int:
-        """The port's place among the outputs of its node: 0 but for nodes of runtime models."""
+        """The port's place among the outputs of its node: 0 but for nodes of runtime models.
+
+        Mirrors `openvino.Output.index`.
+        """
         return self._index
 
     @property
     def node(self) -> inferwire.Node:
-        """The node behind the port."""
+        """The node behind the port. Mirrors `openvino.Output.node`."""
         return self._node
 
     def get_any_name(self) -> str:

@@ -68,12 +68,12 @@ class CompiledModel(Unpicklable):
 
     @property
     def inputs(self) -> list[ConstOutput]:
-        """The inputs in the model's order."""
+        """The inputs in the model's order. Mirrors `openvino.CompiledModel.inputs`."""
         return list(self._model.ports.input_ports)
 
     @property
     def outputs(self) -> list[ConstOutput]:
-        """The outputs in the model's order."""
+        """The outputs in the model's order. Mirrors `openvino.CompiledModel.outputs`."""
         return list(self._model.ports.output_ports)
 
     @overload
@@ -184,7 +184,10 @@ class CompiledModel(Unpicklable):
         )
 
     def release_memory(self) -> None:
-        """Do nothing: what the server holds between inferences is shared by its clients."""
+        """Do nothing: what the server holds between inferences is shared by its clients.
+
+        Mirrors `openvino.CompiledModel.release_memory`.
+        """
 
     def query_state(self) -> list[VariableState]:
         """Give the states of the request that calls share. Mirrors `openvino.CompiledModel.query_state`.

@@ -46,22 +46,22 @@ class ReadableModel(PartlyMirrored):
 
     @property
     def inputs(self) -> list[Output]:
-        """The inputs in the model's order."""
+        """The inputs in the model's order. Mirrors `openvino.Model.inputs`."""
         return list(self._inputs)
 
     @property
     def outputs(self) -> list[Output]:
-        """The outputs in the model's order."""
+        """The outputs in the model's order. Mirrors `openvino.Model.outputs`."""
         return list(self._outputs)
 
     @property
     def name(self) -> str:
-        """A name that no other model of this process has."""
+        """A name that no other model of this process has. Mirrors `openvino.Model.name`."""
         return self._name
 
     @property
     def friendly_name(self) -> str:
-        """The name for people; setting it changes nothing on the server."""
+        """The name for people; setting it changes nothing on the server. Mirrors `openvino.Model.friendly_name`."""
         return self._friendly_name
 
     @friendly_name.setter
@@ -70,22 +70,22 @@ class ReadableModel(PartlyMirrored):
 
     @property
     def dynamic(self) -> bool:
-        """Whether an input or output has a shape that is not known in full."""
+        """Whether an input or output has a shape that is not known in full. Mirrors `openvino.Model.dynamic`."""
         return any(port.partial_shape.is_dynamic for port in (*self._inputs, *self._outputs))
 
     @property
     def parameters(self) -> list[Node]:
-        """The nodes behind the inputs."""
+        """The nodes behind the inputs. Mirrors `openvino.Model.parameters`."""
         return [port.node for port in self._inputs]
 
     @property
     def results(self) -> list[Node]:
-        """The nodes behind the outputs."""
+        """The nodes behind the outputs. Mirrors `openvino.Model.results`."""
         return [port.node for port in self._outputs]
 
     @property
     def result(self) -> Node:
-        """The node behind the only output."""
+        """The node behind the only output. Mirrors `openvino.Model.result`."""
         return self.get_result()
 
     def get_name(self) -> str:
@@ -151,7 +151,7 @@ class ReadableModel(PartlyMirrored):
         return self.results
 
     def get_result(self) -> Node:
-        """Give the node behind the only output.
+        """Give the node behind the only output. Mirrors `openvino.Model.get_result`.
 
         Raises:
             RuntimeError: If there is more than one.
@@ -163,6 +163,8 @@ class ReadableModel(PartlyMirrored):
     def get_ordered_ops(self) -> Sequence[Node]:
         """Give the nodes that are known here: parameters and results. What is between them is on the server.
 
+        Mirrors `openvino.Model.get_ordered_ops`.
+
         Differs from OpenVINO, whose programs look here for their inputs' nodes, and says so in a RuntimeWarning.
         """
         warn(
@@ -173,19 +175,25 @@ class ReadableModel(PartlyMirrored):
         return [*self.parameters, *self.results]
 
     def get_parameter_index(self, parameter: Node) -> int:
-        """Give the position of the input that a node is behind; -1 where it is behind none."""
+        """Give the position of the input that a node is behind; -1 where it is behind none.
+
+        Mirrors `openvino.Model.get_parameter_index`.
+        """
         return _index_of(parameter, self.parameters)
 
     def get_result_index(self, value: Node | Port) -> int:
-        """Give the position of an output, or of the one that a node is behind; -1 where there is none."""
+        """Give the position of an output, or of the one that a node is behind; -1 where there is none.
+
+        Mirrors `openvino.Model.get_result_index`.
+        """
         return _index_of(value.node if isinstance(value, Port) else value, self.results)
 
     def get_output_size(self) -> int:
-        """Give the number of outputs."""
+        """Give the number of outputs. Mirrors `openvino.Model.get_output_size`."""
         return len(self._outputs)
 
     def get_output_shape(self, index: int) -> Shape:
-        """Give the shape of an output.
+        """Give the shape of an output. Mirrors `openvino.Model.get_output_shape`.
 
         Raises:
             TypeError: For what is no position.
@@ -195,7 +203,7 @@ class ReadableModel(PartlyMirrored):
         return self._output_at("get_output_shape", index).shape
 
     def get_output_partial_shape(self, index: int) -> PartialShape:
-        """Give what shapes an output takes.
+        """Give what shapes an output takes. Mirrors `openvino.Model.get_output_partial_shape`.
 
         Raises:
             TypeError: For what is no position.
@@ -204,7 +212,7 @@ class ReadableModel(PartlyMirrored):
         return self._output_at("get_output_partial_shape", index).partial_shape
 
     def get_output_element_type(self, index: int) -> Type:
-        """Give the type of an output's elements.
+        """Give the type of an output's elements. Mirrors `openvino.Model.get_output_element_type`.
 
         Raises:
             TypeError: For what is no position.

@@ -80,7 +80,10 @@ class RuntimeInfo:
 
     @property
     def rt_info(self) -> RuntimeMap:
-        """What the model's file says of itself, by name: an `OVAny` each, or a map of what is below."""
+        """What the model's file says of itself, by name: an `OVAny` each, or a map of what is below.
+
+        Mirrors `openvino.Model.rt_info`.
+        """
         if self._rt_info is None:
             self._rt_info = ModelMap(_read(self._files))
         return self._rt_info

@@ -28,7 +28,10 @@ class ExecutionNode(Node):
 
     @property
     def rt_info(self) -> dict[str, OVAny]:
-        """What the device says of it, as "primitiveType", "runtimePrecision" and "originalLayersNames"."""
+        """What the device says of it, as "primitiveType", "runtimePrecision" and "originalLayersNames".
+
+        Mirrors `openvino.Node.rt_info`.
+        """
         return {name: OVAny(value) for name, value in sorted(self._node.info.items())}
 
     def get_rt_info(self) -> dict[str, OVAny]:
@@ -36,7 +39,7 @@ class ExecutionNode(Node):
         return self.rt_info
 
     def get_input_size(self) -> int:
-        """Give the number of the node's inputs."""
+        """Give the number of the node's inputs. Mirrors `openvino.Node.get_input_size`."""
         return self._node.input_count
 
     def _outputs(self) -> Sequence[PortDescription]:
@@ -63,11 +66,11 @@ class RuntimeModel(ReadableModel):
         super().__init__(model.name, self._ports(model.inputs), self._ports(model.outputs))
 
     def get_ordered_ops(self) -> list[ExecutionNode]:
-        """Give the nodes in an order in which they can run."""
+        """Give the nodes in an order in which they can run. Mirrors `openvino.Model.get_ordered_ops`."""
         return list(self._nodes)
 
     def get_ops(self) -> list[ExecutionNode]:
-        """Give the nodes."""
+        """Give the nodes. Mirrors `openvino.Model.get_ops`."""
         return list(self._nodes)
 
     def _ports(self, descriptions: Sequence[PortDescription]) -> list[Output]:

@@ -28,7 +28,7 @@ class InputTensorInfo(LayoutPart):
         self._has_spatial_shape = False
 
     def set_element_type(self, type: Type) -> Self:  # noqa: A002 - openvino's name
-        """Say of what type the elements are.
+        """Say of what type the elements are. Mirrors `openvino.preprocess.InputTensorInfo.set_element_type`.
 
         Raises:
             TypeError: For what is no type.
@@ -39,6 +39,8 @@ class InputTensorInfo(LayoutPart):
 
     def set_color_format(self, format: ColorFormat, sub_names: Iterable[str] = ()) -> Self:  # noqa: A002 - as above
         """Say what the channels are, and for planes that are tensors of their own, what those are called.
+
+        Mirrors `openvino.preprocess.InputTensorInfo.set_color_format`.
 
         Raises:
             TypeError: For what is no format.
@@ -58,7 +60,7 @@ class InputTensorInfo(LayoutPart):
         return self._record("set_color_format", EnumValue(COLOR_FORMAT, color.name), [*names])
 
     def set_shape(self, shape: PartialShape | Iterable[int]) -> Self:
-        """Say of what shape the tensor is, -1 for any length.
+        """Say of what shape the tensor is, -1 for any length. Mirrors `openvino.preprocess.InputTensorInfo.set_shape`.
 
         Raises:
             TypeError: For what is no shape.
@@ -75,7 +77,7 @@ class InputTensorInfo(LayoutPart):
         return self._record("set_shape", text)
 
     def set_from(self, tensor: Any) -> Self:
-        """Take type and shape of a tensor or a numpy array.
+        """Take type and shape of a tensor or a numpy array. Mirrors `openvino.preprocess.InputTensorInfo.set_from`.
 
         Raises:
             TypeError: For anything else.
@@ -89,6 +91,8 @@ class InputTensorInfo(LayoutPart):
     def set_spatial_dynamic_shape(self) -> Self:
         """Say that pictures are of any height and width.
 
+        Mirrors `openvino.preprocess.InputTensorInfo.set_spatial_dynamic_shape`.
+
         Raises:
             RuntimeError: Beside a shape.
         """
@@ -96,7 +100,7 @@ class InputTensorInfo(LayoutPart):
         return self._record("set_spatial_dynamic_shape")
 
     def set_spatial_static_shape(self, height: int, width: int) -> Self:
-        """Say how high and wide pictures are.
+        """Say how high and wide pictures are. Mirrors `openvino.preprocess.InputTensorInfo.set_spatial_static_shape`.
 
         Raises:
             TypeError: For what are no lengths.
@@ -109,6 +113,8 @@ class InputTensorInfo(LayoutPart):
 
     def set_memory_type(self, memory_type: str) -> Self:
         """Say in what memory the device finds the tensor.
+
+        Mirrors `openvino.preprocess.InputTensorInfo.set_memory_type`.
 
         Raises:
             TypeError: For what is no string.
@@ -139,13 +145,13 @@ class InputInfo(Unpicklable):
         self._model = InputModelInfo(calls, port)
 
     def tensor(self) -> InputTensorInfo:
-        """Give what is said of the tensor."""
+        """Give what is said of the tensor. Mirrors `openvino.preprocess.InputInfo.tensor`."""
         return self._tensor
 
     def preprocess(self) -> PreProcessSteps:
-        """Give the steps."""
+        """Give the steps. Mirrors `openvino.preprocess.InputInfo.preprocess`."""
         return self._steps
 
     def model(self) -> InputModelInfo:
-        """Give what is said of the model."""
+        """Give what is said of the model. Mirrors `openvino.preprocess.InputInfo.model`."""
         return self._model

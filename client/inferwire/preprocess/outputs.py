@@ -27,7 +27,7 @@ class OutputTensorInfo(LayoutPart):
     part = "tensor"
 
     def set_element_type(self, type: Type) -> Self:  # noqa: A002 - openvino's name
-        """Say of what type the elements are to be.
+        """Say of what type the elements are to be. Mirrors `openvino.preprocess.OutputTensorInfo.set_element_type`.
 
         Raises:
             TypeError: For what is no type.
@@ -53,13 +53,13 @@ class OutputInfo(Unpicklable):
         self._tensor = OutputTensorInfo(calls, port)
 
     def model(self) -> OutputModelInfo:
-        """Give what is said of the model."""
+        """Give what is said of the model. Mirrors `openvino.preprocess.OutputInfo.model`."""
         return self._model
 
     def postprocess(self) -> PostProcessSteps:
-        """Give the steps."""
+        """Give the steps. Mirrors `openvino.preprocess.OutputInfo.postprocess`."""
         return self._steps
 
     def tensor(self) -> OutputTensorInfo:
-        """Give what is said of the tensor."""
+        """Give what is said of the tensor. Mirrors `openvino.preprocess.OutputInfo.tensor`."""
         return self._tensor

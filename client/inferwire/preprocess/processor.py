@@ -57,6 +57,8 @@ class PrePostProcessor(Unpicklable):
     def input(self, *args: Any, **kwargs: Any) -> InputInfo:
         """Give what is recorded of an input, by its position or one of its names; without, of the only one.
 
+        Mirrors `openvino.preprocess.PrePostProcessor.input`.
+
         Raises:
             TypeError: For any other key.
             RuntimeError: If there is no such input, or more than one.
@@ -72,6 +74,8 @@ class PrePostProcessor(Unpicklable):
     def output(self, *args: Any, **kwargs: Any) -> OutputInfo:
         """Give what is recorded of an output, by its position or one of its names; without, of the only one.
 
+        Mirrors `openvino.preprocess.PrePostProcessor.output`.
+
         Raises:
             TypeError: For any other key.
             RuntimeError: If there is no such output, or more than one.
@@ -80,6 +84,8 @@ class PrePostProcessor(Unpicklable):
 
     def build(self) -> Model:
         """Build what was recorded into the model, once, and give the model: its inputs are new ones.
+
+        Mirrors `openvino.preprocess.PrePostProcessor.build`.
 
         Raises:
             RuntimeError: With OpenVINO's reason where it refuses, as `inferwire.ModelFailed`; nothing has changed then.

@@ -46,7 +46,7 @@ class LayoutPart(Part):
     """A part that takes a layout."""
 
     def set_layout(self, layout: Layout | str) -> Self:
-        """Say which dimension is what.
+        """Say which dimension is what. Mirrors `openvino.preprocess.InputTensorInfo.set_layout`.
 
         Raises:
             TypeError: For what is no layout.
@@ -62,6 +62,8 @@ class ConvertingPart(Part):
     def convert_element_type(self, type: Type = Type.dynamic) -> Self:  # noqa: A002 - openvino's name
         """Convert to a type; without one, to that which comes next.
 
+        Mirrors `openvino.preprocess.PreProcessSteps.convert_element_type`.
+
         Raises:
             TypeError: For what is no type.
         """
@@ -76,6 +78,8 @@ class ConvertingPart(Part):
     ) -> Self:
         """Put the dimensions in the order of a layout, or in that of their present positions.
 
+        Mirrors `openvino.preprocess.PreProcessSteps.convert_layout`.
+
         Raises:
             TypeError: For what is neither.
         """
@@ -86,6 +90,8 @@ class ConvertingPart(Part):
 
     def custom(self, operation: Any) -> Self:
         """Run an operation of one's own; not offered, since it would have to run on the server.
+
+        Mirrors `openvino.preprocess.PreProcessSteps.custom`.
 
         Raises:
             TypeError: For what cannot be called.

@@ -25,7 +25,7 @@ class PreProcessSteps(ConvertingPart):
     def mean(
         self, value: SupportsFloat | Iterable[float] | None = None, *, values: Iterable[float] | None = None
     ) -> Self:
-        """Subtract a number, or one from each channel.
+        """Subtract a number, or one from each channel. Mirrors `openvino.preprocess.PreProcessSteps.mean`.
 
         Raises:
             TypeError: For what is neither.
@@ -35,7 +35,7 @@ class PreProcessSteps(ConvertingPart):
     def scale(
         self, value: SupportsFloat | Iterable[float] | None = None, *, values: Iterable[float] | None = None
     ) -> Self:
-        """Divide by a number, or each channel by one.
+        """Divide by a number, or each channel by one. Mirrors `openvino.preprocess.PreProcessSteps.scale`.
 
         Raises:
             TypeError: For what is neither.
@@ -43,7 +43,7 @@ class PreProcessSteps(ConvertingPart):
         return self._per_channel("scale", value if values is None else values)
 
     def convert_color(self, dst_format: ColorFormat) -> Self:
-        """Convert to another colour format.
+        """Convert to another colour format. Mirrors `openvino.preprocess.PreProcessSteps.convert_color`.
 
         Raises:
             TypeError: For what is none.
@@ -53,11 +53,16 @@ class PreProcessSteps(ConvertingPart):
         return self._record("convert_color", color)
 
     def reverse_channels(self) -> Self:
-        """Turn the order of the channels round, as from RGB to BGR."""
+        """Turn the order of the channels round, as from RGB to BGR.
+
+        Mirrors `openvino.preprocess.PreProcessSteps.reverse_channels`.
+        """
         return self._record("reverse_channels")
 
     def resize(self, alg: ResizeAlgorithm, dst_height: int | None = None, dst_width: int | None = None) -> Self:
         """Resize pictures, to the model's height and width unless others are given.
+
+        Mirrors `openvino.preprocess.PreProcessSteps.resize`.
 
         Raises:
             TypeError: For what is no algorithm or no size.
@@ -73,6 +78,8 @@ class PreProcessSteps(ConvertingPart):
 
     def crop(self, begin: Iterable[int], end: Iterable[int]) -> Self:
         """Cut out from a corner to another; negative positions count from the end.
+
+        Mirrors `openvino.preprocess.PreProcessSteps.crop`.
 
         Raises:
             TypeError: For what are no positions.
@@ -95,7 +102,7 @@ class PreProcessSteps(ConvertingPart):
         value: SupportsFloat | Iterable[float],
         mode: PaddingMode,
     ) -> Self:
-        """Put a border around; a negative one cuts off.
+        """Put a border around; a negative one cuts off. Mirrors `openvino.preprocess.PreProcessSteps.pad`.
 
         Raises:
             TypeError: For what are no lengths, no number or no mode.

@@ -81,15 +81,20 @@ class AsyncInferQueue(Unpicklable):
 
     @property
     def userdata(self) -> list[Any]:
-        """What each request was last given; None where nothing."""
+        """What each request was last given; None where nothing. Mirrors `openvino.AsyncInferQueue.userdata`."""
         return list(self._endings.userdata)
 
     def is_ready(self) -> bool:
-        """Tell whether a request is idle, so that `start_async` does not wait."""
+        """Tell whether a request is idle, so that `start_async` does not wait.
+
+        Mirrors `openvino.AsyncInferQueue.is_ready`.
+        """
         return self._pool.has_idle
 
     def get_idle_request_id(self) -> int:
         """Wait until a request is idle and give its position. It is not reserved.
+
+        Mirrors `openvino.AsyncInferQueue.get_idle_request_id`.
 
         Raises:
             BaseException: What went wrong since somebody last asked, as `wait_all`.

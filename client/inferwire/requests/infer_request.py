@@ -110,22 +110,25 @@ class InferRequest(TensorAccess):
 
     @property
     def model_inputs(self) -> list[ConstOutput]:
-        """The model's inputs."""
+        """The model's inputs. Mirrors `openvino.InferRequest.model_inputs`."""
         return list(self._model.ports.input_ports)
 
     @property
     def model_outputs(self) -> list[ConstOutput]:
-        """The model's outputs."""
+        """The model's outputs. Mirrors `openvino.InferRequest.model_outputs`."""
         return list(self._model.ports.output_ports)
 
     @property
     def userdata(self) -> Any:
-        """What the callback is given."""
+        """What the callback is given. Mirrors `openvino.InferRequest.userdata`."""
         return self._follower.userdata
 
     @property
     def latency(self) -> float:
-        """How long the last inference took on the server's device, in milliseconds; 0 before the first."""
+        """How long the last inference took on the server's device, in milliseconds; 0 before the first.
+
+        Mirrors `openvino.InferRequest.latency`.
+        """
         return self._runs.timings.inference_ms
 
     @property
@@ -135,7 +138,7 @@ class InferRequest(TensorAccess):
 
     @property
     def results(self) -> OVDict:
-        """Copies of all outputs; strings as 'U'.
+        """Copies of all outputs; strings as 'U'. Mirrors `openvino.InferRequest.results`.
 
         Raises:
             RuntimeError: While the request is busy.
@@ -280,7 +283,10 @@ class InferRequest(TensorAccess):
             self._follower.userdata = userdata
 
     def get_compiled_model(self) -> inferwire.CompiledModel:
-        """Give the compiled model that this request is of, as an object of its own, as openvino does."""
+        """Give the compiled model that this request is of, as an object of its own, as openvino does.
+
+        Mirrors `openvino.InferRequest.get_compiled_model`.
+        """
         return self._compiled(self._model)
 
     def query_state(self) -> list[VariableState]:

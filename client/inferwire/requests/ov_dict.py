@@ -60,29 +60,29 @@ class OVDict(Mapping["ConstOutput | str | int", Array]):
         return self._dict[port]
 
     def keys(self) -> KeysView[ConstOutput]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Give the ports in the model's order."""
+        """Give the ports in the model's order. Mirrors `openvino.utils.data_helpers.OVDict.keys`."""
         return self._dict.keys()
 
     def values(self) -> ValuesView[Array]:
-        """Give the arrays in the model's order."""
+        """Give the arrays in the model's order. Mirrors `openvino.utils.data_helpers.OVDict.values`."""
         return self.to_dict().values()
 
     def items(self) -> ItemsView[ConstOutput, Array]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Give ports with their arrays in the model's order."""
+        """Give ports with their arrays in the model's order. Mirrors `openvino.utils.data_helpers.OVDict.items`."""
         return self.to_dict().items()
 
     def names(self) -> tuple[set[str], ...]:
-        """Give the names of each output, in the model's order."""
+        """Give the names of each output, in the model's order. Mirrors `openvino.utils.data_helpers.OVDict.names`."""
         return tuple(port.names for port in self._dict)
 
     def to_dict(self) -> dict[ConstOutput, Array]:
-        """Give the dict inside, not a copy of it."""
+        """Give the dict inside, not a copy of it. Mirrors `openvino.utils.data_helpers.OVDict.to_dict`."""
         for port in tuple(self._later):
             self._fetch(port)
         return self._dict
 
     def to_tuple(self) -> tuple[Array, ...]:
-        """Give the arrays in the model's order."""
+        """Give the arrays in the model's order. Mirrors `openvino.utils.data_helpers.OVDict.to_tuple`."""
         return tuple(self.to_dict().values())
 
     def _fetch(self, port: ConstOutput) -> None:

@@ -55,7 +55,7 @@ class ProfilingInfo(Unpicklable):
 
     @property
     def node_name(self) -> str:
-        """The node's friendly name."""
+        """The node's friendly name. Mirrors `openvino.ProfilingInfo.node_name`."""
         return self._node_name
 
     @node_name.setter
@@ -64,7 +64,7 @@ class ProfilingInfo(Unpicklable):
 
     @property
     def node_type(self) -> str:
-        """The type of the node."""
+        """The type of the node. Mirrors `openvino.ProfilingInfo.node_type`."""
         return self._node_type
 
     @node_type.setter
@@ -73,7 +73,7 @@ class ProfilingInfo(Unpicklable):
 
     @property
     def exec_type(self) -> str:
-        """The kernel that ran it."""
+        """The kernel that ran it. Mirrors `openvino.ProfilingInfo.exec_type`."""
         return self._exec_type
 
     @exec_type.setter
@@ -82,7 +82,7 @@ class ProfilingInfo(Unpicklable):
 
     @property
     def status(self) -> ProfilingInfo.Status:
-        """Whether it ran."""
+        """Whether it ran. Mirrors `openvino.ProfilingInfo.status`."""
         return self._status
 
     @status.setter
@@ -91,7 +91,7 @@ class ProfilingInfo(Unpicklable):
 
     @property
     def real_time(self) -> timedelta:
-        """From its start to its end."""
+        """From its start to its end. Mirrors `openvino.ProfilingInfo.real_time`."""
         return self._real_time
 
     @real_time.setter
@@ -100,7 +100,7 @@ class ProfilingInfo(Unpicklable):
 
     @property
     def cpu_time(self) -> timedelta:
-        """The time of the processor."""
+        """The time of the processor. Mirrors `openvino.ProfilingInfo.cpu_time`."""
         return self._cpu_time
 
     @cpu_time.setter

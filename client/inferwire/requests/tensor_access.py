@@ -41,7 +41,7 @@ class TensorAccess(Unpicklable):
 
     @property
     def input_tensors(self) -> list[Tensor]:
-        """The tensors of all inputs, in the model's order.
+        """The tensors of all inputs, in the model's order. Mirrors `openvino.InferRequest.input_tensors`.
 
         Raises:
             RuntimeError: While the request is busy.
@@ -51,7 +51,7 @@ class TensorAccess(Unpicklable):
 
     @property
     def output_tensors(self) -> list[Tensor]:
-        """The tensors of all outputs, in the model's order.
+        """The tensors of all outputs, in the model's order. Mirrors `openvino.InferRequest.output_tensors`.
 
         Raises:
             RuntimeError: While the request is busy.

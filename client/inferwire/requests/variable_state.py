@@ -32,12 +32,12 @@ class VariableState(Unpicklable):
 
     @property
     def name(self) -> str:
-        """Its name in the model."""
+        """Its name in the model. Mirrors `openvino.VariableState.name`."""
         return self._name
 
     @property
     def state(self) -> Tensor:
-        """A copy of it as it is now.
+        """A copy of it as it is now. Mirrors `openvino.VariableState.state`.
 
         Raises:
             RuntimeError: While the request is busy; `inferwire.InferwireError` where the server or network says so.
@@ -57,7 +57,7 @@ class VariableState(Unpicklable):
         return tensor
 
     def reset(self) -> None:
-        """Make it what it was before the first inference.
+        """Make it what it was before the first inference. Mirrors `openvino.VariableState.reset`.
 
         Raises:
             RuntimeError: While the request is busy; `inferwire.InferwireError` where the server or network says so.

@@ -41,11 +41,11 @@ class RemoteContext(Unpicklable):
         return f"<RemoteContext: {self._device} of {self._transport.address}>"
 
     def get_device_name(self) -> str:
-        """Give the device."""
+        """Give the device. Mirrors `openvino.RemoteContext.get_device_name`."""
         return self._device
 
     def get_params(self) -> dict[str, OVAny]:
-        """Give what the device says of the context, which is nothing."""
+        """Give what the device says of the context, which is nothing. Mirrors `openvino.RemoteContext.get_params`."""
         return {}
 
     def create_tensor(

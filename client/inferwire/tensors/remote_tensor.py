@@ -62,23 +62,25 @@ class RemoteTensor(OverMemory, Unpicklable):
         return f"<RemoteTensor: shape{self.get_shape()} type: {self._memory.row.name}>"
 
     def get_shape(self) -> Shape:
-        """Give the shape."""
+        """Give the shape. Mirrors `openvino.RemoteTensor.get_shape`."""
         return Shape(self._memory.shape)
 
     def get_byte_size(self) -> int:
-        """Give the bytes of its elements."""
+        """Give the bytes of its elements. Mirrors `openvino.RemoteTensor.get_byte_size`."""
         return Tensor.over(self._memory).byte_size
 
     def get_device_name(self) -> str:
-        """Give the device of the context that made it."""
+        """Give the device of the context that made it. Mirrors `openvino.RemoteTensor.get_device_name`."""
         return self._device
 
     def get_params(self) -> dict[str, OVAny]:
-        """Give what the device says of its memory, which is nothing."""
+        """Give what the device says of its memory, which is nothing. Mirrors `openvino.RemoteTensor.get_params`."""
         return {}
 
     def copy_from(self, source_tensor: RemoteTensor | Tensor) -> None:
         """Take the elements of another tensor, and its shape unless this is a region.
+
+        Mirrors `openvino.RemoteTensor.copy_from`.
 
         Raises:
             TypeError: For what is no tensor.
@@ -93,6 +95,8 @@ class RemoteTensor(OverMemory, Unpicklable):
     def copy_to(self, target_tensor: RemoteTensor | Tensor) -> None:
         """Give the elements to another tensor, and the shape unless that is a region.
 
+        Mirrors `openvino.RemoteTensor.copy_to`.
+
         Raises:
             TypeError: For what is no tensor.
             RuntimeError: As `copy_from`.
@@ -104,17 +108,17 @@ class RemoteTensor(OverMemory, Unpicklable):
 
     @property
     def data(self) -> NoReturn:
-        """Not there, as in openvino: copy the tensor to one that is here."""
+        """Not there, as in openvino: copy the tensor to one that is here. Mirrors `openvino.RemoteTensor.data`."""
         raise _not_here()
 
     @property
     def bytes_data(self) -> NoReturn:
-        """Not there, as in openvino."""
+        """Not there, as in openvino. Mirrors `openvino.RemoteTensor.bytes_data`."""
         raise _not_here()
 
     @property
     def str_data(self) -> NoReturn:
-        """Not there, as in openvino."""
+        """Not there, as in openvino. Mirrors `openvino.RemoteTensor.str_data`."""
         raise _not_here()
 
 

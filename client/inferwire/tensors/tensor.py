@@ -96,12 +96,12 @@ class Tensor(OverMemory, Unpicklable):
 
     @property
     def element_type(self) -> Type:
-        """The type of the elements."""
+        """The type of the elements. Mirrors `openvino.Tensor.element_type`."""
         return type_of(self._memory.row)
 
     @property
     def shape(self) -> Shape:
-        """The shape, in elements; set it to resize. See `set_shape`."""
+        """The shape, in elements; set it to resize. See `set_shape`. Mirrors `openvino.Tensor.shape`."""
         return Shape(self._memory.shape)
 
     @shape.setter
@@ -110,18 +110,21 @@ class Tensor(OverMemory, Unpicklable):
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """The number of elements. Mirrors `openvino.Tensor.size`."""
         return int(np.prod(self._memory.shape, dtype=np.int64))
 
     @property
     def byte_size(self) -> int:
-        """The bytes of the elements; strings count as the 32 bytes of their C++ objects."""
+        """The bytes of the elements; strings count as the 32 bytes of their C++ objects.
+
+        Mirrors `openvino.Tensor.byte_size`.
+        """
         row = self._memory.row
         return self.size * self.element_type.size if row.is_string else row.byte_size(self._memory.shape)
 
     @property
     def strides(self) -> Strides:
-        """How many bytes apart neighbours along each axis are.
+        """How many bytes apart neighbours along each axis are. Mirrors `openvino.Tensor.strides`.
 
         Raises:
             RuntimeError: For types of less than 8 bits.
@@ -131,7 +134,10 @@ class Tensor(OverMemory, Unpicklable):
 
     @property
     def data(self) -> Array:
-        """The elements: a view that writes to the tensor, except for strings, which are copied."""
+        """The elements: a view that writes to the tensor, except for strings, which are copied.
+
+        Mirrors `openvino.Tensor.data`.
+        """
         if not self._memory.row.is_string:
             return self._memory.array.view()
         warn(
@@ -144,6 +150,8 @@ class Tensor(OverMemory, Unpicklable):
     @property
     def bytes_data(self) -> Array:
         """Strings as an array of 'S', copied; trailing zeros are lost, as numpy does it.
+
+        Mirrors `openvino.Tensor.bytes_data`.
 
         Set from a list or an array of as many strings, text as UTF-8.
 
@@ -158,7 +166,7 @@ class Tensor(OverMemory, Unpicklable):
 
     @property
     def str_data(self) -> Array:
-        """Strings as an array of 'U', copied; bytes that are no UTF-8 are replaced.
+        """Strings as an array of 'U', copied; bytes that are no UTF-8 are replaced. Mirrors `openvino.Tensor.str_data`.
 
         Set from a list or an array of as many strings.
 
@@ -173,7 +181,7 @@ class Tensor(OverMemory, Unpicklable):
         self._set_strings(strings)
 
     def set_shape(self, shape: Shape | Sequence[int]) -> None:
-        """Take another shape.
+        """Take another shape. Mirrors `openvino.Tensor.set_shape`.
 
         A tensor's own memory grows where it must, and its content is then not set. Shared memory
         and regions change up to the size they were made with.
@@ -194,6 +202,8 @@ class Tensor(OverMemory, Unpicklable):
     def copy_from(self, *args: Any, **kwargs: Any) -> None:
         """Take the shape and the elements of a tensor, a remote one too, an array or a list.
 
+        Mirrors `openvino.Tensor.copy_from`.
+
         Raises:
             TypeError: For anything else.
             RuntimeError: For another element type, or where the memory is too small and not its own.
@@ -207,7 +217,7 @@ class Tensor(OverMemory, Unpicklable):
         _copy(source.memory, self._memory)
 
     def copy_to(self, target_tensor: Tensor | OverMemory) -> None:
-        """Give shape and elements to another tensor, or a remote one.
+        """Give shape and elements to another tensor, or a remote one. Mirrors `openvino.Tensor.copy_to`.
 
         Raises:
             TypeError: For what is no tensor.
@@ -219,7 +229,10 @@ class Tensor(OverMemory, Unpicklable):
         _copy(self._memory, target.memory)
 
     def is_continuous(self) -> bool:
-        """Tell whether the elements lie without gaps; false for most regions."""
+        """Tell whether the elements lie without gaps; false for most regions.
+
+        Mirrors `openvino.Tensor.is_continuous`.
+        """
         return self._memory.is_continuous
 
     def get_element_type(self) -> Type:

@@ -49,7 +49,7 @@ class TensorVector(MutableSequence[Tensor]):
         del self._tensors[index]
 
     def insert(self, index: int, value: Tensor) -> None:
-        """Put a tensor before a position."""
+        """Put a tensor before a position. Mirrors `openvino.TensorVector.insert`."""
         self._tensors.insert(index, _tensor(value))
 
 

@@ -102,26 +102,26 @@ class Dimension(Unpicklable):
 
     @property
     def is_static(self) -> bool:
-        """Whether the length is known."""
+        """Whether the length is known. Mirrors `openvino.Dimension.is_static`."""
         return self._min == self._max
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the length is not known."""
+        """Whether the length is not known. Mirrors `openvino.Dimension.is_dynamic`."""
         return not self.is_static
 
     @property
     def min_length(self) -> int:
-        """The smallest length."""
+        """The smallest length. Mirrors `openvino.Dimension.min_length`."""
         return self._min
 
     @property
     def max_length(self) -> int:
-        """The largest length, -1 where there is no bound."""
+        """The largest length, -1 where there is no bound. Mirrors `openvino.Dimension.max_length`."""
         return -1 if self._max == INT64_MAX else self._max
 
     def get_length(self) -> int:
-        """Give the length.
+        """Give the length. Mirrors `openvino.Dimension.get_length`.
 
         Raises:
             RuntimeError: Where it is not known.
@@ -139,39 +139,39 @@ class Dimension(Unpicklable):
         return self.max_length
 
     def compatible(self, dim: Dimension) -> bool:
-        """Tell whether some length fits both."""
+        """Tell whether some length fits both. Mirrors `openvino.Dimension.compatible`."""
         low, high = _interval_of("compatible", self, dim)
         return max(self._min, low) <= min(self._max, high)
 
     def refines(self, dim: Dimension) -> bool:
-        """Tell whether every length of this one fits the other."""
+        """Tell whether every length of this one fits the other. Mirrors `openvino.Dimension.refines`."""
         low, high = _interval_of("refines", self, dim)
         return low <= self._min and self._max <= high
 
     def relaxes(self, dim: Dimension) -> bool:
-        """Tell whether every length of the other fits this one."""
+        """Tell whether every length of the other fits this one. Mirrors `openvino.Dimension.relaxes`."""
         low, high = _interval_of("relaxes", self, dim)
         return self._min <= low and high <= self._max
 
     def same_scheme(self, dim: Dimension) -> bool:
-        """Tell whether both are dynamic, or both static and equal."""
+        """Tell whether both are dynamic, or both static and equal. Mirrors `openvino.Dimension.same_scheme`."""
         low, high = _interval_of("same_scheme", self, dim)
         return (self._min, self._max) == (low, high) or (self.is_dynamic and low != high)
 
     def has_symbol(self) -> bool:
-        """Tell whether a symbol was set."""
+        """Tell whether a symbol was set. Mirrors `openvino.Dimension.has_symbol`."""
         return self._symbol is not None
 
     def get_symbol(self) -> Symbol | None:
-        """Give the symbol, None where there is none."""
+        """Give the symbol, None where there is none. Mirrors `openvino.Dimension.get_symbol`."""
         return self._symbol
 
     def set_symbol(self, symbol: Symbol) -> None:
-        """Name the dimension. Symbols do not take part in comparisons."""
+        """Name the dimension. Symbols do not take part in comparisons. Mirrors `openvino.Dimension.set_symbol`."""
         self._symbol = symbol
 
     def to_string(self) -> str:
-        """Give the text that `str` gives, as "1..8"."""
+        """Give the text that `str` gives, as "1..8". Mirrors `openvino.Dimension.to_string`."""
         return str(self)
 
 

@@ -50,15 +50,17 @@ class Layout(Unpicklable):
 
     @property
     def empty(self) -> bool:
-        """Whether the layout says nothing."""
+        """Whether the layout says nothing. Mirrors `openvino.Layout.empty`."""
         return self._names == (_GAP,)
 
     def has_name(self, dimension_name: str) -> bool:
-        """Tell whether a dimension has this name."""
+        """Tell whether a dimension has this name. Mirrors `openvino.Layout.has_name`."""
         return _canonical(_text("has_name", self, dimension_name)) in self._dimensions()
 
     def get_index_by_name(self, dimension_name: str) -> int:
         """Give the position of a dimension, counted from the end behind "...".
+
+        Mirrors `openvino.Layout.get_index_by_name`.
 
         Raises:
             TypeError: For what is no string.
@@ -71,7 +73,7 @@ class Layout(Unpicklable):
         return index - len(self._names) if _GAP in self._names[:index] else index
 
     def to_string(self) -> str:
-        """Give the text that `str` gives, as "[N,C,H,W]"."""
+        """Give the text that `str` gives, as "[N,C,H,W]". Mirrors `openvino.Layout.to_string`."""
         return str(self)
 
     def _dimensions(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class OVAny(Unpicklable):
 
     @property
     def value(self) -> Any:
-        """The value itself."""
+        """The value itself. Mirrors `openvino.OVAny.value`."""
         return self._value
 
     def get(self) -> Any:
@@ -68,11 +68,13 @@ class OVAny(Unpicklable):
         return self._value
 
     def set(self, value: object) -> None:
-        """Take another value."""
+        """Take another value. Mirrors `openvino.OVAny.set`."""
         self._value = _opened(value)
 
     def astype(self, dtype: type) -> Any:
         """Convert to bool, int, float, str or dict: of an `OVAny` each, or a dict of what is below.
+
+        Mirrors `openvino.OVAny.astype`.
 
         Raises:
             RuntimeError: Where the value has no such form.
@@ -87,6 +89,8 @@ class OVAny(Unpicklable):
 
     def aslist(self, dtype: type | None = None) -> list[Any]:
         """Convert to a list of bool, int, float or str: text by its words; a list stays as it is.
+
+        Mirrors `openvino.OVAny.aslist`.
 
         Raises:
             RuntimeError: Where a word has no such form, and for what is neither a text nor a list.

@@ -136,26 +136,26 @@ class PartialShape(Unpicklable):
 
     @property
     def is_static(self) -> bool:
-        """Whether all dimensions are known."""
+        """Whether all dimensions are known. Mirrors `openvino.PartialShape.is_static`."""
         return self._dimensions is not None and all(each.is_static for each in self._dimensions)
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether anything is unknown."""
+        """Whether anything is unknown. Mirrors `openvino.PartialShape.is_dynamic`."""
         return not self.is_static
 
     @property
     def rank(self) -> Dimension:
-        """The number of dimensions."""
+        """The number of dimensions. Mirrors `openvino.PartialShape.rank`."""
         return Dimension() if self._dimensions is None else Dimension(len(self._dimensions))
 
     @property
     def all_non_negative(self) -> bool:
-        """Whether no dimension is negative; none ever is."""
+        """Whether no dimension is negative; none ever is. Mirrors `openvino.PartialShape.all_non_negative`."""
         return True
 
     def get_dimension(self, index: int) -> Dimension:
-        """Give one dimension.
+        """Give one dimension. Mirrors `openvino.PartialShape.get_dimension`.
 
         Raises:
             TypeError: For a negative index.
@@ -167,16 +167,22 @@ class PartialShape(Unpicklable):
         return self[number]
 
     def get_min_shape(self) -> Shape:
-        """Give the shape of the smallest lengths; empty where the rank is unknown."""
+        """Give the shape of the smallest lengths; empty where the rank is unknown.
+
+        Mirrors `openvino.PartialShape.get_min_shape`.
+        """
         return Shape([each.min_length for each in self._dimensions or []])
 
     def get_max_shape(self) -> Shape:
-        """Give the shape of the largest lengths, 2**63 - 1 where there is no bound."""
+        """Give the shape of the largest lengths, 2**63 - 1 where there is no bound.
+
+        Mirrors `openvino.PartialShape.get_max_shape`.
+        """
         bounds = [each.max_length for each in self._dimensions or []]
         return Shape([INT64_MAX if bound < 0 else bound for bound in bounds])
 
     def to_shape(self) -> Shape:
-        """Give the shape as one that is known in full.
+        """Give the shape as one that is known in full. Mirrors `openvino.PartialShape.to_shape`.
 
         Raises:
             RuntimeError: Where it is not.
@@ -186,7 +192,7 @@ class PartialShape(Unpicklable):
         return self.get_min_shape()
 
     def get_shape(self) -> Shape:
-        """Give the shape as one that is known in full.
+        """Give the shape as one that is known in full. Mirrors `openvino.PartialShape.get_shape`.
 
         Raises:
             RuntimeError: Where it is not.
@@ -196,32 +202,35 @@ class PartialShape(Unpicklable):
         return self.get_min_shape()
 
     def compatible(self, shape: PartialShape) -> bool:
-        """Tell whether some shape fits both."""
+        """Tell whether some shape fits both. Mirrors `openvino.PartialShape.compatible`."""
         other = _partial("compatible", self, shape)
         if self.rank.is_dynamic or other.rank.is_dynamic:
             return True
         return len(self) == len(other) and all(map(Dimension.compatible, self, other))
 
     def refines(self, shape: PartialShape) -> bool:
-        """Tell whether every shape that fits this one fits the other."""
+        """Tell whether every shape that fits this one fits the other. Mirrors `openvino.PartialShape.refines`."""
         other = _partial("refines", self, shape)
         if self.rank.is_dynamic or other.rank.is_dynamic:
             return other.rank.is_dynamic
         return len(self) == len(other) and all(map(Dimension.refines, self, other))
 
     def relaxes(self, shape: PartialShape) -> bool:
-        """Tell whether every shape that fits the other fits this one."""
+        """Tell whether every shape that fits the other fits this one. Mirrors `openvino.PartialShape.relaxes`."""
         return _partial("relaxes", self, shape).refines(self)
 
     def same_scheme(self, shape: PartialShape) -> bool:
-        """Tell whether static dimensions are equal and dynamic ones stand in the same places."""
+        """Tell whether static dimensions are equal and dynamic ones stand in the same places.
+
+        Mirrors `openvino.PartialShape.same_scheme`.
+        """
         other = _partial("same_scheme", self, shape)
         if self.rank.is_dynamic or other.rank.is_dynamic:
             return self.rank == other.rank
         return len(self) == len(other) and all(map(Dimension.same_scheme, self, other))
 
     def to_string(self) -> str:
-        """Give the text that `str` gives, as "[1,?]"."""
+        """Give the text that `str` gives, as "[1,?]". Mirrors `openvino.PartialShape.to_string`."""
         return str(self)
 
     def _known(self) -> list[Dimension]:

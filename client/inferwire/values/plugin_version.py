@@ -17,17 +17,17 @@ class Version:
 
     @property
     def major(self) -> int:
-        """The year of the release."""
+        """The year of the release. Mirrors `openvino.Version.major`."""
         return self._number(0)
 
     @property
     def minor(self) -> int:
-        """The release within the year."""
+        """The release within the year. Mirrors `openvino.Version.minor`."""
         return self._number(1)
 
     @property
     def patch(self) -> int:
-        """The correction of the release."""
+        """The correction of the release. Mirrors `openvino.Version.patch`."""
         return self._number(2)
 
     def _number(self, at: int) -> int:

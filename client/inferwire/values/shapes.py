@@ -118,7 +118,7 @@ class Shape(_ComparableSizes):
         super().__setitem__(index, cast("int", size) if dimension is None else dimension.get_length())
 
     def to_string(self) -> str:
-        """Give the text that `str` gives, as "[1,3]"."""
+        """Give the text that `str` gives, as "[1,3]". Mirrors `openvino.Shape.to_string`."""
         return str(self)
 
 

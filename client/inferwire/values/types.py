@@ -110,51 +110,51 @@ class Type(Unpicklable):
 
     @property
     def type_name(self) -> str:
-        """The short name, as "f32"."""
+        """The short name, as "f32". Mirrors `openvino.Type.type_name`."""
         return self._name
 
     @property
     def bitwidth(self) -> int:
-        """Bits of one element; 256 for strings, 0 for the dynamic type."""
+        """Bits of one element; 256 for strings, 0 for the dynamic type. Mirrors `openvino.Type.bitwidth`."""
         row = BY_NAME.get(self._name)
         return 0 if row is None else row.bits or _STRING_BITS
 
     @property
     def size(self) -> int:
-        """Bytes of one element, at least 1; 0 for the dynamic type."""
+        """Bytes of one element, at least 1; 0 for the dynamic type. Mirrors `openvino.Type.size`."""
         return (self.bitwidth + 7) // 8
 
     @property
     def real(self) -> bool:
-        """Whether elements are floating-point numbers."""
+        """Whether elements are floating-point numbers. Mirrors `openvino.Type.real`."""
         return self._name in _FLOATS
 
     @property
     def integral(self) -> bool:
-        """Whether elements are anything but floating-point numbers."""
+        """Whether elements are anything but floating-point numbers. Mirrors `openvino.Type.integral`."""
         return not self.real
 
     @property
     def integral_number(self) -> bool:
-        """Whether elements are integral but not booleans."""
+        """Whether elements are integral but not booleans. Mirrors `openvino.Type.integral_number`."""
         return self.integral and self._name != "boolean"
 
     @property
     def signed(self) -> bool:
-        """Whether OpenVINO counts the type as signed."""
+        """Whether OpenVINO counts the type as signed. Mirrors `openvino.Type.signed`."""
         return not (self._name.startswith("u") or self._name in _UNSIGNED)
 
     @property
     def quantized(self) -> bool:
-        """Whether quantised models use the type."""
+        """Whether quantised models use the type. Mirrors `openvino.Type.quantized`."""
         return self._name in _QUANTIZED
 
     def is_static(self) -> bool:
-        """Tell whether the type is known."""
+        """Tell whether the type is known. Mirrors `openvino.Type.is_static`."""
         return self._name != "dynamic"
 
     def is_dynamic(self) -> bool:
-        """Tell whether the type is not known."""
+        """Tell whether the type is not known. Mirrors `openvino.Type.is_dynamic`."""
         return self._name == "dynamic"
 
     def is_real(self) -> bool:
@@ -194,7 +194,7 @@ class Type(Unpicklable):
         return self._name
 
     def to_dtype(self) -> np.dtype[Any]:
-        """Give the numpy dtype of a tensor's data; packed types show bytes.
+        """Give the numpy dtype of a tensor's data; packed types show bytes. Mirrors `openvino.Type.to_dtype`.
 
         Raises:
             IndexError: For the dynamic type.
@@ -205,11 +205,11 @@ class Type(Unpicklable):
         return np.dtype("S") if row.storage is None else row.storage
 
     def compatible(self, other: Type) -> bool:
-        """Tell whether the two are equal or one of them is dynamic."""
+        """Tell whether the two are equal or one of them is dynamic. Mirrors `openvino.Type.compatible`."""
         return self.merge(_checked("compatible", self, other)) is not None
 
     def merge(self, other: Type) -> Type | None:
-        """Give the known one of two compatible types, None where they differ."""
+        """Give the known one of two compatible types, None where they differ. Mirrors `openvino.Type.merge`."""
         given = _checked("merge", self, other)
         if self.is_dynamic() or self is given:
             return given
