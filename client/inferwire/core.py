@@ -155,6 +155,9 @@ class Core(Unpicklable, PartlyMirrored):
     ) -> CompiledModel:
         """Compile a model on the server. Mirrors `openvino.Core.compile_model`.
 
+        Example:
+            >>> compiled = core.compile_model("model.xml", "CPU", {"PERFORMANCE_HINT": "THROUGHPUT"})
+
         Args:
             model: What `read_model` gave, of this `Core` or another, or what it takes.
             device_name: A device as openvino names it, or a context of one; "AUTO" unless set.
@@ -218,6 +221,11 @@ class Core(Unpicklable, PartlyMirrored):
         Differs from OpenVINO: CACHE_DIR, FORCE_TBB_TERMINATE and LOG_LEVEL, which the server's operator sets, are kept
         here, and models are compiled without them, with a RuntimeWarning. Without a device, a value is first checked
         where a device gets it, in `get_property` or `compile_model`, also if the device was used before.
+
+        Example:
+            >>> core.set_property("CPU", {"NUM_STREAMS": 2})
+            >>> core.get_property("CPU", "NUM_STREAMS")
+            2
 
         Raises:
             TypeError: For other arguments, and for a value of a type that no property has.

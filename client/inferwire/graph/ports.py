@@ -120,7 +120,7 @@ class Port(Unpicklable, PartlyMirrored):
 
     @property
     def partial_shape(self) -> PartialShape:
-        """What shapes the port takes or gives. Mirrors `openvino.Output.partial_shape`."""
+        """What shapes the port takes or gives, in elements. Mirrors `openvino.Output.partial_shape`."""
         return PartialShape(self._description.partial_shape)
 
     @property

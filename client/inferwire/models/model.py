@@ -106,7 +106,8 @@ class Model(RuntimeInfo, ReadableModel):
         Differs from OpenVINO: shapes of variables are not offered.
 
         Args:
-            args: The shape of the only input, or shapes by name, position or port.
+            args: The shape of the only input, or shapes by name, position or port: a length for each dimension, in
+                elements, where -1 is any and (1, 5) from 1 to 5; or the same as text.
             kwargs: The same as `partial_shape` or `partial_shapes`.
 
         Raises:

@@ -30,6 +30,8 @@ class InputTensorInfo(LayoutPart):
     def set_element_type(self, type: Type) -> Self:  # noqa: A002 - openvino's name
         """Say of what type the elements are. Mirrors `openvino.preprocess.InputTensorInfo.set_element_type`.
 
+        Where it is not the model's, elements are converted.
+
         Raises:
             TypeError: For what is no type.
         """
@@ -41,6 +43,11 @@ class InputTensorInfo(LayoutPart):
         """Say what the channels are, and for planes that are tensors of their own, what those are called.
 
         Mirrors `openvino.preprocess.InputTensorInfo.set_color_format`.
+
+        Args:
+            format: The format of what is given; `PreProcessSteps.convert_color` makes another of it.
+            sub_names: What is added to the input's name for each plane's, as "y" for "image/y": 2 for NV12_TWO_PLANES,
+                3 for I420_THREE_PLANES.
 
         Raises:
             TypeError: For what is no format.
@@ -61,6 +68,9 @@ class InputTensorInfo(LayoutPart):
 
     def set_shape(self, shape: PartialShape | Iterable[int]) -> Self:
         """Say of what shape the tensor is, -1 for any length. Mirrors `openvino.preprocess.InputTensorInfo.set_shape`.
+
+        Args:
+            shape: Lengths in elements, in the order of the tensor's own layout.
 
         Raises:
             TypeError: For what is no shape.
@@ -101,6 +111,10 @@ class InputTensorInfo(LayoutPart):
 
     def set_spatial_static_shape(self, height: int, width: int) -> Self:
         """Say how high and wide pictures are. Mirrors `openvino.preprocess.InputTensorInfo.set_spatial_static_shape`.
+
+        Args:
+            height: The length of the dimension that the layout calls H, in pixels.
+            width: That of the one it calls W.
 
         Raises:
             TypeError: For what are no lengths.

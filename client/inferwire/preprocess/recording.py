@@ -48,6 +48,10 @@ class LayoutPart(Part):
     def set_layout(self, layout: Layout | str) -> Self:
         """Say which dimension is what. Mirrors `openvino.preprocess.InputTensorInfo.set_layout`.
 
+        Args:
+            layout: A letter for each dimension, in the order of the shape, such as "NCHW": N is the batch, C the
+                channels, H the height and W the width.
+
         Raises:
             TypeError: For what is no layout.
         """
@@ -79,6 +83,10 @@ class ConvertingPart(Part):
         """Put the dimensions in the order of a layout, or in that of their present positions.
 
         Mirrors `openvino.preprocess.PreProcessSteps.convert_layout`.
+
+        Args:
+            dst_layout: The layout to have.
+            dims: For each new dimension which of the present ones it is: 0, 3, 1, 2 makes NCHW of NHWC.
 
         Raises:
             TypeError: For what is neither.

@@ -27,6 +27,12 @@ class PreProcessSteps(ConvertingPart):
     ) -> Self:
         """Subtract a number, or one from each channel. Mirrors `openvino.preprocess.PreProcessSteps.mean`.
 
+        Elements have to be floating-point numbers by then (`convert_element_type`): otherwise `build` refuses.
+
+        Args:
+            value: The number, in the unit of the elements: pixels are 0 to 255 unless something has scaled them.
+            values: As many numbers as the dimension has that the layout calls C.
+
         Raises:
             TypeError: For what is neither.
         """
@@ -37,6 +43,10 @@ class PreProcessSteps(ConvertingPart):
     ) -> Self:
         """Divide by a number, or each channel by one. Mirrors `openvino.preprocess.PreProcessSteps.scale`.
 
+        Args:
+            value: The number, as in `mean`.
+            values: As many numbers as the dimension has that the layout calls C.
+
         Raises:
             TypeError: For what is neither.
         """
@@ -44,6 +54,9 @@ class PreProcessSteps(ConvertingPart):
 
     def convert_color(self, dst_format: ColorFormat) -> Self:
         """Convert to another colour format. Mirrors `openvino.preprocess.PreProcessSteps.convert_color`.
+
+        Args:
+            dst_format: The format to have; the one before is that of `InputTensorInfo.set_color_format`.
 
         Raises:
             TypeError: For what is none.
@@ -62,7 +75,12 @@ class PreProcessSteps(ConvertingPart):
     def resize(self, alg: ResizeAlgorithm, dst_height: int | None = None, dst_width: int | None = None) -> Self:
         """Resize pictures, to the model's height and width unless others are given.
 
-        Mirrors `openvino.preprocess.PreProcessSteps.resize`.
+        Mirrors `openvino.preprocess.PreProcessSteps.resize`. Layouts say which dimensions are H and W.
+
+        Args:
+            alg: How pixels are made of others.
+            dst_height: The new height, in pixels.
+            dst_width: The new width, in pixels.
 
         Raises:
             TypeError: For what is no algorithm or no size.
@@ -77,9 +95,17 @@ class PreProcessSteps(ConvertingPart):
         return self._record("resize", algorithm, height, width)
 
     def crop(self, begin: Iterable[int], end: Iterable[int]) -> Self:
-        """Cut out from a corner to another; negative positions count from the end.
+        """Cut out from a corner to another. Mirrors `openvino.preprocess.PreProcessSteps.crop`.
 
-        Mirrors `openvino.preprocess.PreProcessSteps.crop`.
+        Both have a position, in elements, for each dimension of the tensor, in the order of its shape; negative ones
+        count from the end.
+
+        Example:
+            >>> steps.crop([0, 10, 20, 0], [1, 234, 244, 3])  # 224 x 224 of a picture in NHWC
+
+        Args:
+            begin: The first positions that are kept.
+            end: The first that are not.
 
         Raises:
             TypeError: For what are no positions.
@@ -102,7 +128,18 @@ class PreProcessSteps(ConvertingPart):
         value: SupportsFloat | Iterable[float],
         mode: PaddingMode,
     ) -> Self:
-        """Put a border around; a negative one cuts off. Mirrors `openvino.preprocess.PreProcessSteps.pad`.
+        """Put a border around. Mirrors `openvino.preprocess.PreProcessSteps.pad`.
+
+        Example:
+            >>> steps.pad([0, 8, 8, 0], [0, 8, 8, 0], 0.0, PaddingMode.CONSTANT)  # of a picture in NHWC
+
+        Args:
+            pads_begin: How many elements to add before the first, for each dimension of the tensor, in the order of its
+                shape; a negative number cuts off as many.
+            pads_end: The same, after the last.
+            value: What the new elements are with `PaddingMode.CONSTANT`; OpenVINO takes a sequence of one number alone.
+            mode: What the new elements are: CONSTANT is `value`; REFLECT mirrors those inside without the outermost,
+                SYMMETRIC with it.
 
         Raises:
             TypeError: For what are no lengths, no number or no mode.

@@ -167,6 +167,10 @@ class InferRequest(TensorAccess):
             decode_strings: Give strings as 'U' instead of 'S'.
             shared_memory: What `share_inputs` was until 2023. Deprecated.
 
+        Returns:
+            An array for each output, of the shape that this inference gave it and of its element type's dtype, as
+            `Tensor.data` shows them.
+
         Raises:
             TypeError: For inputs of kinds that are not taken.
             RuntimeError: If inputs do not fit, the request is busy or cancelled, or the inference or

@@ -134,6 +134,11 @@ class TensorAccess(Unpicklable):
 
         Mirrors `openvino.InferRequest.set_tensor`.
 
+        Args:
+            args: A name or the port of an input or output; and the tensor, of the port's element type and of a shape
+                that the port takes. It is held, not copied.
+            kwargs: The same as `name` or `port`, and `tensor`.
+
         Raises:
             TypeError: For any other key, or what is no tensor.
             RuntimeError: If there is no such port, if type or shape do not fit, or while the
@@ -157,6 +162,10 @@ class TensorAccess(Unpicklable):
 
         Mirrors `openvino.InferRequest.set_input_tensor`.
 
+        Args:
+            args: The input's position in the model's order, and the tensor, as in `set_tensor`.
+            kwargs: The same as `index` and `tensor`.
+
         Raises:
             TypeError: For arguments of other types.
             RuntimeError: If there is no such input, if type or shape do not fit, or while the
@@ -177,6 +186,10 @@ class TensorAccess(Unpicklable):
 
         Differs from OpenVINO: a region of another tensor is written correctly, where openvino's CPU
         device corrupts memory.
+
+        Args:
+            args: The output's position in the model's order, and the tensor, as in `set_tensor`.
+            kwargs: The same as `index` and `tensor`.
 
         Raises:
             TypeError: For arguments of other types.
@@ -202,6 +215,11 @@ class TensorAccess(Unpicklable):
         have one item each, and are read anew by every inference.
 
         Differs from OpenVINO: the first dimension is the batch's, whatever the layout.
+
+        Args:
+            args: Tensors as in `set_tensor`, in a dict; or a name or the port of an input, and the items of its batch
+                in order, all of one element type and shape, whose first dimension is 1.
+            kwargs: The same as `inputs`; or as `tensor_name` or `port`, and `tensors`.
 
         Raises:
             TypeError: For arguments of other types.
@@ -232,6 +250,11 @@ class TensorAccess(Unpicklable):
             >>> request.set_input_tensors([ov.Tensor(first), ov.Tensor(second)])
             >>> request.infer()
 
+        Args:
+            args: Tensors as in `set_tensor`, in a dict; or the position of an input, without which it is the only one,
+                and the items of its batch, as in `set_tensors`.
+            kwargs: The same as `inputs`; or as `idx` and `tensors`.
+
         Raises:
             TypeError: For arguments of other types.
             RuntimeError: As `set_input_tensor`, or if the tensors make no batch of the input.
@@ -251,6 +274,9 @@ class TensorAccess(Unpicklable):
         """Set the tensors of several outputs, by position.
 
         Mirrors `openvino.InferRequest.set_output_tensors`.
+
+        Args:
+            outputs: Tensors as in `set_tensor`, by position in the model's order.
 
         Raises:
             TypeError: For arguments of other types.

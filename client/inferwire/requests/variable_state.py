@@ -37,9 +37,10 @@ class VariableState(Unpicklable):
 
     @property
     def state(self) -> Tensor:
-        """A copy of it as it is now. Mirrors `openvino.VariableState.state`.
+        """A copy of it as it is now; set it from a tensor. Mirrors `openvino.VariableState.state`.
 
         Raises:
+            TypeError: On setting what is no tensor.
             RuntimeError: While the request is busy; `inferwire.InferwireError` where the server or network says so.
         """
         self._request.check_idle()

@@ -80,7 +80,10 @@ class RemoteTensor(OverMemory, Unpicklable):
     def copy_from(self, source_tensor: RemoteTensor | Tensor) -> None:
         """Take the elements of another tensor, and its shape unless this is a region.
 
-        Mirrors `openvino.RemoteTensor.copy_from`.
+        Mirrors `openvino.RemoteTensor.copy_from`. From a `Tensor` the elements travel; from one on the server, nothing.
+
+        Args:
+            source_tensor: A tensor of the same element type; of the same shape where this is a region.
 
         Raises:
             TypeError: For what is no tensor.

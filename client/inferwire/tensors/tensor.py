@@ -101,7 +101,12 @@ class Tensor(OverMemory, Unpicklable):
 
     @property
     def shape(self) -> Shape:
-        """The shape, in elements; set it to resize. See `set_shape`. Mirrors `openvino.Tensor.shape`."""
+        """The shape, in elements; setting it is `set_shape`. Mirrors `openvino.Tensor.shape`.
+
+        Raises:
+            TypeError: On setting what is no shape.
+            RuntimeError: On setting one for which shared memory or a region is too small.
+        """
         return Shape(self._memory.shape)
 
     @shape.setter
@@ -136,7 +141,14 @@ class Tensor(OverMemory, Unpicklable):
     def data(self) -> Array:
         """The elements: a view that writes to the tensor, except for strings, which are copied.
 
-        Mirrors `openvino.Tensor.data`.
+        Mirrors `openvino.Tensor.data`. An array of the tensor's shape and of the dtype that `Type.to_dtype` gives; of
+        types of less than 8 bits the packed bytes, in one dimension.
+
+        Example:
+            >>> tensor = Tensor(Type.f32, [1, 3])
+            >>> tensor.data[:] = 1
+            >>> tensor.data
+            array([[1., 1., 1.]], dtype=float32)
         """
         if not self._memory.row.is_string:
             return self._memory.array.view()
@@ -186,6 +198,9 @@ class Tensor(OverMemory, Unpicklable):
         A tensor's own memory grows where it must, and its content is then not set. Shared memory
         and regions change up to the size they were made with.
 
+        Args:
+            shape: A length for each dimension, in elements; there may be more dimensions, or fewer, than before.
+
         Raises:
             TypeError: For what is no shape.
             RuntimeError: Where shared memory or a region is too small.
@@ -203,6 +218,10 @@ class Tensor(OverMemory, Unpicklable):
         """Take the shape and the elements of a tensor, a remote one too, an array or a list.
 
         Mirrors `openvino.Tensor.copy_from`.
+
+        Args:
+            args: A tensor of the same element type, or an array or a list whose dtype is that of the element type.
+            kwargs: The same as `source_tensor` or `source`.
 
         Raises:
             TypeError: For anything else.
