@@ -166,7 +166,7 @@ if _BY_CODE.keys() != set(Code):
 
 
 def anew(error: E) -> E:
-    """Make an error as this one that was never raised.
+    """Copy an exception without its traceback.
 
     One that is kept is raised as such: its own traceback would keep the frames of whoever it was raised to, with all
     that they refer to, and those of others who are told of the same. No `__init__` is run for it: that of a program's

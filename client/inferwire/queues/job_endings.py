@@ -1,4 +1,4 @@
-"""What is told of the jobs of a queue that have ended: `JobEndings`.
+"""How the ends of a queue's jobs are reported: `JobEndings`.
 
 Owns the queue's callbacks, and the first error that none of them was told, until somebody asks.
 """
@@ -20,7 +20,7 @@ ErrorCallback: TypeAlias = Callable[[InferRequest, Any, RuntimeError], object]
 
 
 class JobEndings:
-    """Tells callbacks of jobs that have ended, and whoever asks of what went wrong.
+    """Calls back as jobs end, and keeps the first error until a call raises it.
 
     Attributes:
         userdata: What the last job of each request was given, by its position; None where nothing.
@@ -50,7 +50,7 @@ class JobEndings:
             self._note(error)
 
     def failed(self, run: Run, reason: RuntimeError) -> None:
-        """Tell why a job failed, and have its request given back, after a callback for that."""
+        """Call back with why a job failed, or keep that for a call to raise; then give its request back."""
         error = anew(reason)
         if self.on_failed is not None:
             CALLBACK_THREADS.run(partial(self._call_back_failed, run, self.on_failed, error))
@@ -80,6 +80,6 @@ class JobEndings:
             run.give_back()
 
     def _note(self, error: BaseException) -> None:
-        """Keep what went wrong first for whoever asks next."""
+        """Keep what went wrong first, for the next call that raises it."""
         with self._lock:
             self.error = self.error or error

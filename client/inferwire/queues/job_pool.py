@@ -35,7 +35,7 @@ class JobPool:
     Attributes:
         requests: All of them, by position.
         runs: Their executions.
-        endings: What is told of jobs that have ended.
+        endings: Reports how jobs have ended.
         refused: The jobs that wait for room on the server; None where a refusal is their end. Requests that keep states
             have taken the room that one of them wants, and give it back to nobody.
     """
@@ -118,9 +118,9 @@ class JobPool:
             raise
 
     def hold(self, at: int, run: Run) -> None:
-        """Keep a request for an execution that its user begins, though others may have it already.
+        """Take a request out of the pool that user code starts directly, even while a job has it.
 
-        Where nobody waits for it there, its end is told as a job's is, but for a callback of the request's own.
+        Unless that call waits for it, its end is reported as a job's is, but to a callback of the request's own.
         """
         run.holder = self
         if not run.is_awaited and self.endings.on_done is not None:
@@ -145,7 +145,7 @@ class JobPool:
             self.endings.raise_error()
 
     def give_back(self, run: Run) -> None:
-        """Take a job's request back, or its place in the line; nothing where it has neither any more."""
+        """Make a job's request idle again, or drop its place in the line; nothing if it has neither any more."""
         if self._direct:
             self._leave(run)
         else:
@@ -167,14 +167,14 @@ class JobPool:
         self.endings.failed(run, error)
 
     def put_off(self, run: Run, refusal: QueueFull, again: Callable[[], object]) -> bool:
-        """Have a job wait for room on the server; false where a refusal is its end, as of what its user began."""
+        """Have a refused job wait for room on the server; false if the refusal is its end, as of a user's own."""
         if self.refused is None or run in self._direct:
             return False
         self.refused.put(run, refusal, again)
         return True
 
     def give_up(self, run: Run, error: BaseException) -> None:
-        """Give up a job after an error in a step of it, however far that came."""
+        """Give up a job after an error in any of its steps."""
         at = self._held.get(run)
         if at is not None:
             self.runs[at].give_up(run, error)
@@ -209,7 +209,7 @@ class JobPool:
         return {at for run, at in tuple(self._held.items()) if run.callback_thread == here}
 
     def _leave(self, run: Run) -> None:
-        """Take a run's request back that others may have as well, or its place in the line."""
+        """Take back a run's request, unless another run shares it, or drop its place in the line."""
         with self._lock:
             self._turns.pop(run, None)
             at = self._held.get(run)
@@ -232,9 +232,9 @@ class JobPool:
                     return take()
 
     def _wait_until_idle(self, count: int) -> None:
-        """Wait until so many requests are idle, unless nothing in this process would see it."""
+        """Wait until so many requests are idle; raise if no thread of this process will make them so."""
         while True:
-            # Whoever gives one back looks at this afterwards, and we look at what is idle: one of us sees the other.
+            # `give_back` makes one idle and then reads this; here it is set, and then they are counted: one sees it.
             self._fewest_awaited = min(self._fewest_awaited, count)
             if len(self._idle) >= count:
                 return
@@ -259,7 +259,7 @@ class JobPool:
                 if not turn.give(at):
                     self._take_back(run)
             if len(self._idle) >= self._fewest_awaited:
-                # Those for whom it is not say again for how many they wait.
+                # A thread that waits for more sets it again.
                 self._fewest_awaited = _NONE_WAITS
                 self._changed.notify_all()
 

@@ -50,7 +50,7 @@ class RefusedJobs:
             self._time_is_up()
 
     def begin_again(self, count: int) -> None:
-        """Have the first so many begin again, but for those that were cancelled, or are another process's."""
+        """Submit the first so many again, skipping those that were cancelled or belong to another process."""
         with suppress(IndexError):
             while count > 0:
                 run, again = self.waiting.popleft()

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Handover(Generic[T]):
-    """One value for the task that made this, given by any thread. One that is cancelled meanwhile misses it."""
+    """One value that any thread hands to the task that made this. A task that was cancelled meanwhile misses it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

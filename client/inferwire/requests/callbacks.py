@@ -55,11 +55,11 @@ class CallbackThreads:
             self._call_in()
 
     def is_here(self) -> bool:
-        """Whether the calling thread is one of these."""
+        """Whether the caller is a callback thread."""
         return self._here.is_worker
 
     def blocking(self) -> AbstractContextManager[None]:
-        """Let another thread take over while the calling one, if it is one of these, waits."""
+        """Let another thread take over while the caller, if it is a callback thread, waits."""
         return self._giving_way() if self._here.is_worker else _NOBODYS_PLACE
 
     @contextmanager
@@ -110,7 +110,7 @@ class CallbackThreads:
                 self._run_here()
 
     def _run_here(self) -> None:
-        """Run what waits on the calling thread: nobody else is sure to, and whoever waits for its end would for ever.
+        """Run the callbacks that wait on the calling thread: no other thread is sure to, and waits would never return.
 
         That thread may be the one that reads answers, which a callback that waits there would never get.
         """
@@ -143,7 +143,7 @@ class CallbackThreads:
             callback()
 
     def _may_rest(self, bell: threading.Lock) -> bool:
-        """Leave the bell for whoever calls this thread in, unless something waits: that may have counted on it."""
+        """Count the calling thread as resting, until its bell is released; false if a callback waits to be run."""
         with self._lock:
             if self._waiting:
                 return False

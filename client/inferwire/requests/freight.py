@@ -23,7 +23,7 @@ class Freight:
             wherever possible. Empty is what `fetch` is still to bring.
         reads: The inputs that the server has already, by position.
         keeps: What the server is to keep of the outputs, by position.
-        header: That of executions without a sequence that take this along, once one has.
+        header: The header of executions with this freight and without a sequence, once one was made.
         fetches: What gives the buffers that other servers have, by their places among all.
     """
 

@@ -49,7 +49,7 @@ class KeptStates:
         self._is_started = True
 
     def failed(self, error: InferwireError) -> InferwireError:
-        """Record that a call failed, and give what is to be raised for it."""
+        """Record that a call failed, and give the error to raise."""
         if not self._is_started:
             return error
         if isinstance(error, SessionLost | SessionExpired):
@@ -72,9 +72,9 @@ class KeptStates:
         self._call(lambda mark: self._model.transport.states.set(self._model.target, mark, (value,)))
 
     def reset(self, *names: str) -> None:
-        """Make states fresh: those named, or all, which also ends that they are lost."""
+        """Make the named states fresh, or all; after that, lost ones are no error any more."""
         if self._is_started:
-            # That all of them are lost is no matter where none is wanted any more.
+            # Where all are made fresh, it does not matter that they were lost.
             with nullcontext() if names else suppress(SessionLost):
                 self._call(lambda mark: self._model.transport.states.reset(self._model.target, mark, names))
         if self._lost is not None and not names:

@@ -4,7 +4,7 @@ Owns the way of an execution through a request: claimed, brought in, sent, answe
 back; and what the last one left beside its outputs: times and profile. When each step may happen is
 `request_state`'s business, what users see of it `infer_request`'s.
 
-A step may raise anywhere, since a signal's handler may: whoever took it then calls `give_up`.
+Any step may raise, since the handler of a signal may run in it; the caller of the step then calls `give_up`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class RequestRuns:
         elapsed_s: How long the last one took, as the client saw it.
         profile: What each layer took in the last one that was profiled.
         scheduling: How the next ones are scheduled.
-        hold: Keeps a queue from lending its request while an execution runs that the request's user has begun, and sees
-            to the end of one that is not awaited where it was begun. None for a request of no queue.
+        hold: Set by a queue on its own requests. Called when user code starts one directly, so that the queue does not
+            lend it meanwhile and reports its failure.
     """
 
     hold: Callable[[Run], object] | None = None
@@ -87,7 +87,7 @@ class RequestRuns:
         self._tensors.forget_freight()
 
     def start(self, run: Run, inputs: Any, share_inputs: bool, on_taken: Callable[[], object]) -> None:
-        """Take an execution to the server, and call `on_taken` once its inputs have been taken; nobody waits here."""
+        """Send an execution, without waiting for its end; call `on_taken` once its inputs have been taken."""
         try:
             if self.hold is not None:
                 self.hold(run)
@@ -97,7 +97,7 @@ class RequestRuns:
             raise
 
     def infer(self, run: Run, inputs: Any, share_inputs: bool, results: Callable[[], T]) -> T:
-        """Take an execution through all its steps and give its results; the calling thread waits for its end.
+        """Run an execution to its end, for which the calling thread waits, and give its results.
 
         They are read before a queue may give the request to others.
         """
@@ -116,7 +116,7 @@ class RequestRuns:
         return found
 
     async def infer_async(self, run: Run, inputs: Any, share_inputs: bool, results: Callable[[], T]) -> T:
-        """Take an execution through all its steps and give its results; no thread waits for its end.
+        """Run an execution to its end, for which no thread waits, and give its results.
 
         They are read before a queue may give the request to others.
         """
@@ -185,7 +185,7 @@ class RequestRuns:
             if self.states is None:
                 raise
             raise self.states.failed(error) from None
-        # Whoever cancels or ends it sets the phase first and then looks for what is set here: one of us sees it.
+        # A cancel or an end sets the phase and then reads `execution`, which is set here first: one of us sees it.
         if run.phase is not _RUNNING:
             self._state.ended_meanwhile(run)
 
@@ -198,7 +198,7 @@ class RequestRuns:
             raise
 
     def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
-        """Take an answer on the transport's thread; a thread that waits for it itself does the rest."""
+        """Take an answer on the transport's thread. A thread that waits in `infer` is woken to do the rest itself."""
         if run.answer_latch is not None:
             if self._state.answer(run, outcome, data):
                 run.answer_latch.set()
@@ -208,9 +208,9 @@ class RequestRuns:
             _conclude(run)
 
     def give_up(self, run: Run, error: BaseException) -> None:
-        """Leave the request idle, and nobody waiting, after an error in a step of an execution, however far that came.
+        """Make the request idle and release all who wait, after an error in any step of an execution.
 
-        Nobody is told of that end: whoever took the step raises the error.
+        No callback is called: the caller of the step raises the error.
         """
         self._state.give_up(run, _reason(error))
         run.conclude(tells=False)
@@ -230,7 +230,7 @@ class RequestRuns:
             run.conclude()
 
     def _receive(self, run: Run) -> None:
-        """Wait on the calling thread for an answer that is awaited, and finish there."""
+        """Wait for the answer on the calling thread, and finish the execution there."""
         with CALLBACK_THREADS.blocking():
             run.await_answer()
         if run.phase is Phase.ANSWERED:
@@ -238,14 +238,14 @@ class RequestRuns:
             _conclude(run)
 
     def _is_put_off(self, run: Run, error: InferwireError) -> bool:
-        """Have an execution that the server had no room for submitted again, if somebody does that; tell whether."""
+        """Have the holder submit an execution again that the server's queue refused; tell whether it will."""
         if run.holder is None or not isinstance(error, QueueFull):
             return False
         run.execution = None
         return run.holder.put_off(run, error, partial(self._submit_again, run))
 
     def _submit_again(self, run: Run) -> None:
-        """Hand an execution to the transport once more: its inputs are in the tensors still. What fails ends it."""
+        """Hand an execution to the transport once more, its inputs still in the tensors. An error ends it."""
         freight = run.freight
         if freight is None:
             # It was given up meanwhile.
@@ -278,7 +278,7 @@ class RequestRuns:
 
 
 def _reason(error: BaseException) -> RuntimeError:
-    """Say why an execution has no outputs to those who wait for it later."""
+    """Make the error that later waits for an execution raise."""
     if not isinstance(error, Exception):
         return Cancelled(CANCELLED)
     try:
@@ -290,7 +290,7 @@ def _reason(error: BaseException) -> RuntimeError:
 
 
 def _conclude(run: Run) -> None:
-    """Call back, and then let go of whoever waits for the end."""
+    """Run the callback, if it succeeded and has one, and release all who wait."""
     if run.error is None and run.callback is not None:
         CALLBACK_THREADS.run(run.call_back)
     else:
@@ -298,10 +298,10 @@ def _conclude(run: Run) -> None:
 
 
 def _leave_held(_run: Run) -> None:
-    """Give the request back later: whoever waits for the end reads the results first."""
+    """Leave the request to the caller, who reads the results first and then gives it back."""
 
 
 def _tell(ended: Handover[None], run: Run) -> None:
-    """Tell the task that waits for an end, and then gives the request back, unless its loop has gone."""
+    """Wake the task that waits, which then gives the request back; where its loop has gone, give it back here."""
     if not ended.give(None):
         run.give_back()

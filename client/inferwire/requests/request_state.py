@@ -32,7 +32,7 @@ class RequestState:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # Which execution and not only that there is one: what gives one up must not make the request idle for the next.
+        # The execution, and not a flag: to give up one that has ended must not make the request idle under the next.
         self._busy_with: Run | None = None
         self._run: Run | None = None
 
@@ -93,7 +93,7 @@ class RequestState:
         self._run = run
 
     def ended_meanwhile(self, run: Run) -> None:
-        """Let go of an execution that ended while it was being sent; cancel it if that was why."""
+        """Let go of an execution that ended while it was being sent, and cancel it if it was cancelled."""
         execution, run.execution = run.execution, None
         if run.phase is _CANCELLED and execution is not None:
             execution.cancel()
@@ -110,7 +110,7 @@ class RequestState:
             return True
 
     def answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> bool:
-        """Take an answer that somebody else will store; false where it comes too late. The request stays busy."""
+        """Keep an answer for the thread that waits to store it; false if it comes too late. The request stays busy."""
         with self._lock:
             if run.phase is not _RUNNING:
                 return False
@@ -120,7 +120,7 @@ class RequestState:
             return True
 
     def end(self, run: Run, error: RuntimeError | None) -> None:
-        """Make the request idle again: what was answered is stored, or has failed. A cancel has done so already."""
+        """Make the request idle again once its answer is stored, or could not be; a cancel has done so already."""
         with self._lock:
             if run.phase is _CANCELLED:
                 return
@@ -130,7 +130,7 @@ class RequestState:
             self._busy_with = None
 
     def cancel(self) -> Run | None:
-        """Give up the execution that runs, and give it; None where none does or its answer is here."""
+        """Give up the execution that runs and return it; None if none runs, or its answer is here already."""
         with self._lock:
             run = self._run
             if run is None or run.phase is not _RUNNING:

@@ -55,11 +55,11 @@ class Holder(Protocol):
         ...
 
     def failed(self, run: Run, error: RuntimeError) -> None:
-        """Tell that an execution failed for which nobody waits where it was begun; it is given back now or later."""
+        """Report the failure of an execution that nobody awaits, and give it back, at once or after a callback."""
         ...
 
     def put_off(self, run: Run, refusal: QueueFull, again: Callable[[], object]) -> bool:
-        """Have an execution submitted again, for which the server's queue had no room; false where that is its end."""
+        """Submit an execution again later that the server's queue refused; false if the refusal is its end."""
         ...
 
 
@@ -70,8 +70,7 @@ class Run(Latch):
         holder: The queue that has its request; None where no queue has, or it was given back.
         position: The position of its request in that queue; -1 where it has none.
         callback: Called once it has succeeded.
-        on_end: Called once as it ends, well or not, and has `give_back` called, now or later; without one, that is
-            called as it ends.
+        on_end: Called once when it ends, successful or not; takes over the duty to call `give_back`.
         answer_latch: Set by the answer or a cancel, where a thread waits for the answer to store it itself.
         phase: How far it is.
         error: Why it has no outputs; raised by every wait.
@@ -81,7 +80,7 @@ class Run(Latch):
         callback_thread: The thread that runs the callback now.
         pid: The process that began it.
         freight: What it takes to the server and leaves there, held so that the server keeps its part until the end.
-        runner: Gives what takes its answer, unless nobody holds that any more.
+        runner: A weak reference to what takes its answer.
     """
 
     # Attributes of the class, and not set for each: one is made for every inference, and few need these.
@@ -109,7 +108,7 @@ class Run(Latch):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for its end where it was begun, or is told of it."""
+        """Whether the call that started it waits for its end, or has it told to `on_end`."""
         return self.answer_latch is not None or self.on_end is not None
 
     def deliver(self, outcome: Outcome, data: OutputBytes) -> None:
@@ -152,16 +151,16 @@ class Run(Latch):
             self.conclude()
 
     def conclude(self, *, tells: bool = True) -> None:
-        """Let go of everybody who waits for the end, and of what the execution needed.
+        """Release all who wait for the end, and what the execution needed.
 
         Its request keeps it, and what it calls may keep the request: a cycle that only garbage collection would free.
 
         Args:
-            tells: Whether whoever is told of ends is told of this one.
+            tells: Whether `on_end`, or the holder of one that failed, is told.
         """
         self.freight = self.callback = None
         self.set()
-        # Only now: whoever wants another call sets it and then looks whether this is set, so that one of us sees it.
+        # Only now: `infer_async` changes it and then looks whether this is set, so that one of us sees the other.
         on_end = self.on_end
         if on_end is not None:
             self.on_end = None
@@ -185,7 +184,7 @@ class Run(Latch):
             raise anew(self.error)
 
     def stop(self) -> None:
-        """Give it up on the transport, and let go of the thread that waits for its answer."""
+        """Cancel it on the transport, and wake the thread that waits for its answer."""
         execution, self.execution = self.execution, None
         if execution is not None:
             execution.cancel()
