@@ -89,7 +89,7 @@ async def _serve_callers(
         if crew.is_lead:
             _greet(settings, sockets, tls, server.services.access)
 
-        async def begin() -> None:
+        async def work() -> None:
             await server.loader.sync()
             await followers.are_ready()
             await role.lets_work()
@@ -97,9 +97,10 @@ async def _serve_callers(
             if crew.is_lead and not settings.allow_uploads and not server.catalogue.statuses():
                 log.warning("nothing to serve", reason=server.repository.why_empty)
             _take_work(server, sockets)
+            await followers.attend()
 
         is_whole = await _until(
-            stop, (*_watch(settings, server), *renewals(settings, server.services.access, tls), begin()), followers
+            stop, (*_watch(settings, server), *renewals(settings, server.services.access, tls), work()), followers
         )
         followers.stop()
         await _drain(server, sockets, followers, settings)

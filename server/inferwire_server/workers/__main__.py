@@ -7,7 +7,7 @@ import os
 import pickle
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import structlog
 
@@ -62,6 +62,10 @@ class _Lead:
                 self._works.set()
             case followers.STOP:
                 stop.set()
+            case followers.ASK:
+                # If the lead has gone meanwhile, this process ends as it reads on.
+                with suppress(BrokenPipeError):
+                    os.write(self._report, followers.HERE)
             case _:
                 log.error("the first worker has gone, and the server with it")
                 os._exit(1)

@@ -19,14 +19,15 @@ from inferwire_server.errors import bug
 from inferwire_server.settings import Settings
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.workers.processes import Workers
+from inferwire_server.workers.silence import Patience, attend
 
 log = structlog.stdlib.get_logger()
 
-READY = b"ready\n"
-"""What a follower says."""
+READY, HERE = b"ready\n", b"here\n"
+"""What a follower says: once, that it is ready, and later, whenever it is asked, that it is there."""
 
-WORK, STOP = b"w", b"s"
-"""What it is told after its orders, a byte each: that all are ready, and that it is time to end."""
+WORK, ASK, STOP = b"w", b"a", b"s"
+"""What it is told after its orders, a byte each: that all are ready, to say that it is there, and to end."""
 
 _MARGIN_S = 10.0
 """How much longer than its grace a follower may take to end."""
@@ -54,6 +55,28 @@ class _Follower:
         if not self.told.is_closing():
             self.told.write(content)
 
+    async def hear(self, word: bytes) -> None:
+        """Wait until it says something; for ever if it has ended."""
+        if await self.says.readline() != word:
+            await asyncio.Event().wait()
+
+    @property
+    def number(self) -> int:
+        """Which worker it is, counted from 1."""
+        return self.index + 1
+
+    def ask(self) -> None:
+        """Ask it whether it is there."""
+        self.tell(ASK)
+
+    async def answer(self) -> None:
+        """Wait until it says that it is there."""
+        await self.hear(HERE)
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        self.process.kill()
+
 
 class WorkerEnded(ChildProcessError):
     """A follower has ended by itself, and the server is not whole any more."""
@@ -65,9 +88,10 @@ class Followers:
     Their processes start at once, since that takes a while, and wait for their orders.
     """
 
-    def __init__(self, workers: Workers, grace_s: float) -> None:
+    def __init__(self, workers: Workers, grace_s: float, patience: Patience | None = None) -> None:
         self._workers = workers
         self._grace_s = grace_s
+        self._patience = patience or Patience()
         self._followers: list[_Follower] = []
         self._have_orders = False
 
@@ -104,12 +128,15 @@ class Followers:
     async def are_ready(self) -> None:
         """Wait until all accept callers. If one ends before, this waits for ever, and `until_one_ends` raises."""
         for follower in self._followers:
-            if await follower.says.readline() != READY:
-                await asyncio.Event().wait()
+            await follower.hear(READY)
 
     def take_work(self) -> None:
         """Have them say that they are ready."""
         self._tell_all(WORK)
+
+    async def attend(self) -> None:
+        """Watch those that work: one that hangs is ended, and `until_one_ends` raises."""
+        await asyncio.gather(*(attend(follower, self._patience) for follower in self._followers))
 
     async def until_one_ends(self) -> None:
         """Wait until a follower ends without being told to; return at once if there are no followers.
@@ -126,7 +153,7 @@ class Followers:
             for task in waiting:
                 task.cancel()
         ended = waiting[done.pop()]
-        raise WorkerEnded(f"worker {ended.index + 1} has {_end_of(ended.process)}")
+        raise WorkerEnded(f"worker {ended.number} has {_end_of(ended.process)}")
 
     def stop(self) -> None:
         """Have them shut down, as this process does."""
@@ -159,8 +186,8 @@ class Followers:
             async with asyncio.timeout(self._grace_s + _MARGIN_S):
                 await follower.process.wait()
         except TimeoutError:
-            log.warning("a worker did not end and is killed", number=follower.index + 1)
-            follower.process.kill()
+            log.warning("a worker did not end and is killed", number=follower.number)
+            follower.kill()
             await follower.process.wait()
         follower.told.close()
 

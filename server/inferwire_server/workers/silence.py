@@ -1,0 +1,85 @@
+"""Workers that hang: the lead asks each again and again whether it is there, and ends one that is silent for very long.
+
+A process that hangs keeps its sockets, and the system goes on giving it its share of all connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+log = structlog.stdlib.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a worker may be silent, counted in rounds and not by a clock.
+
+    Where the whole machine or container stands still for a while, and so the lead, that is no more than a round. Models
+    are loaded on threads, so that nothing that a worker does keeps it from answering for long: the longest wait is many
+    times what a machine under load has been seen to need.
+
+    Attributes:
+        round_s: How long a round is, in seconds: of waiting for an answer, and of leaving a worker in peace after one.
+        until_told: After how many rounds of silence the log says so.
+        until_ended: After how many the worker is ended.
+    """
+
+    round_s: float = 5.0
+    until_told: int = 4
+    until_ended: int = 24
+
+
+class Asked(Protocol):
+    """A worker that can be asked whether it is there."""
+
+    @property
+    def number(self) -> int:
+        """Which one it is, counted from 1."""
+        ...
+
+    def ask(self) -> None:
+        """Ask it; it answers each time, as soon as its event loop comes to it."""
+        ...
+
+    async def answer(self) -> None:
+        """Wait for its answer; for ever if it has ended."""
+        ...
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        ...
+
+
+async def attend(worker: Asked, patience: Patience) -> None:
+    """Ask a worker again and again; log when it is silent and when it answers again; return once it had to be ended."""
+    while True:
+        worker.ask()
+        if not await _answers(worker, patience):
+            log.error("a worker hangs and is killed", number=worker.number, silent_s=_s(patience, patience.until_ended))
+            worker.kill()
+            return
+        await asyncio.sleep(patience.round_s)
+
+
+async def _answers(worker: Asked, patience: Patience) -> bool:
+    """Wait for the answer to a question, and say whether it has come in time."""
+    for silent in range(patience.until_ended):
+        if silent == patience.until_told:
+            log.warning("a worker does not answer", number=worker.number, silent_s=_s(patience, silent))
+        try:
+            async with asyncio.timeout(patience.round_s):
+                await worker.answer()
+        except TimeoutError:
+            continue
+        if silent >= patience.until_told:
+            log.info("a worker answers again", number=worker.number, silent_s=_s(patience, silent))
+        return True
+    return False
+
+
+def _s(patience: Patience, rounds: int) -> float:
+    return rounds * patience.round_s

@@ -1,0 +1,126 @@
+"""A worker that hangs is told of once, and ended in the end; one that is only late is not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterable, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from inferwire_cli.server_process import free_ports
+from inferwire_server.settings import Settings
+from inferwire_server.workers.followers import Followers, WorkerEnded
+from inferwire_server.workers.meeting import meeting
+from inferwire_server.workers.processes import workers_of
+from inferwire_server.workers.silence import Patience, attend
+
+DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
+LIMIT_S = 60
+SHORT = Patience(round_s=0.001, until_told=3, until_ended=6)
+
+
+class Worker:
+    """Number 2, silent for so many rounds before each answer, and for ever after the last."""
+
+    number = 2
+
+    def __init__(self, silences: Iterable[int]) -> None:
+        self._silences = list(silences)
+        self.asked = 0
+        self.is_killed = False
+
+    def ask(self) -> None:
+        self.asked += 1
+
+    async def answer(self) -> None:
+        if not self._silences or self._silences[0] > 0:
+            if self._silences:
+                self._silences[0] -= 1
+            await asyncio.Event().wait()
+        del self._silences[0]
+
+    def kill(self) -> None:
+        self.is_killed = True
+
+
+async def attended(*silences: int) -> list[tuple[str, float]]:
+    """Attend a worker until it is ended, and give what the log says of it before."""
+    worker = Worker(silences)
+    with capture_logs() as logged:
+        async with asyncio.timeout(LIMIT_S):
+            await attend(worker, SHORT)
+    assert worker.is_killed
+    assert worker.asked == len(silences) + 1, "it is asked again after an answer, and not before"
+    assert {line["number"] for line in logged} == {2}
+    assert (logged[-1]["event"], logged[-1]["silent_s"]) == ("a worker hangs and is killed", 0.006)
+    told = [(line["event"], line["silent_s"]) for line in logged[:-1]]
+    assert told[-1] == ("a worker does not answer", 0.003)
+    return told[:-1]
+
+
+async def test_a_worker_that_answers_is_asked_again_and_again_and_nothing_is_told() -> None:
+    assert await attended(0, 0, 1, 0, 2, 2, 0) == []
+
+
+async def test_a_worker_that_is_late_is_told_of_once_and_again_when_it_answers() -> None:
+    late = ("a worker does not answer", 0.003)
+    assert await attended(3, 0, 5) == [
+        late,
+        ("a worker answers again", 0.003),
+        late,
+        ("a worker answers again", 0.005),
+    ]
+
+
+async def test_a_server_s_worker_that_hangs_ends_the_server_as_one_that_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    http_port, grpc_port = free_ports(2)
+    settings = Settings(model_repository=DIGITS, device="CPU", http_port=http_port, grpc_port=grpc_port)
+    patience = Patience(round_s=0.05, until_told=2, until_ended=60)
+    with capture_logs() as logged:
+        async with (
+            asyncio.timeout(LIMIT_S),
+            meeting(workers_of(Settings(workers=2))) as workers,
+            Followers(workers, 0, patience) as followers,
+        ):
+            followers.begin(settings)
+            await followers.are_ready()
+            followers.take_work()
+            attending = asyncio.ensure_future(followers.attend())
+            (follower,) = children()
+            for number, event in (
+                (signal.SIGSTOP, "a worker does not answer"),
+                (signal.SIGCONT, "a worker answers again"),
+            ):
+                os.kill(follower, number)
+                await logged_event(logged, event)
+            os.kill(follower, signal.SIGSTOP)
+            with pytest.raises(WorkerEnded, match="worker 2 has been ended by SIGKILL"):
+                await followers.until_one_ends()
+            await attending
+    assert [line["event"] for line in logged] == [
+        "a worker does not answer",
+        "a worker answers again",
+        "a worker does not answer",
+        "a worker hangs and is killed",
+    ]
+
+
+async def logged_event(logged: list[MutableMapping[str, Any]], event: str) -> None:
+    """Wait until something has been logged."""
+    while event not in [line["event"] for line in logged]:  # noqa: ASYNC110 - what is logged tells nobody
+        await asyncio.sleep(0.01)
+
+
+def children() -> list[int]:
+    """Give the processes that this one has started and that run a follower's program."""
+    pid = os.getpid()
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(each) for each in found if b"inferwire_server.workers" in Path(f"/proc/{each}/cmdline").read_bytes()]
