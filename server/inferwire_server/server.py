@@ -147,6 +147,7 @@ async def _until(stop: asyncio.Event, at_work: Iterable[Coroutine[None, None, No
 async def _drain(server: Composition, sockets: Sockets, followers: Followers, settings: Settings) -> None:
     """Send work elsewhere, finish what runs, and only then close the ports: until then callers are told why."""
     server.services.health.end()
+    sockets.colleagues.may_leave()
     sockets.grpc.publish_readiness()
     sockets.grpc.part()
     sockets.http.part()

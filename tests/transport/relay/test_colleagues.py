@@ -53,9 +53,13 @@ async def listener(crew: Crew) -> AsyncIterator[socket.socket]:
         yield opened
 
 
+@pytest.mark.parametrize("is_ending", [False, True])
 @pytest.mark.parametrize("answer", [greet, leave])
 async def test_a_call_ends_where_the_other_worker_is_silent_or_has_gone(
-    crew: Crew, listener: socket.socket, answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+    crew: Crew,
+    listener: socket.socket,
+    answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    is_ending: bool,
 ) -> None:
     answering: list[asyncio.Task[None] | None] = []
 
@@ -68,11 +72,18 @@ async def test_a_call_ends_where_the_other_worker_is_silent_or_has_gone(
             await asyncio.start_unix_server(answered, sock=listener),
             Colleagues(crew, silence_s=0.05) as colleagues,
         ):
-            with pytest.raises(ServingError, match="worker 2 of this server, which answers this, has gone") as refused:
+            if is_ending:
+                colleagues.may_leave()
+            with pytest.raises(ServingError) as refused:
                 await colleagues.ask(1, "a.Service.Call", b"", None, alone=True)
         # The loop may not end before their connections have.
         await asyncio.gather(*filter(None, answering))
-    assert refused.value.code is Code.SHUTTING_DOWN
+    expected = (
+        (Code.SHUTTING_DOWN, "the server is shutting down")
+        if is_ending
+        else (Code.MODEL_NOT_READY, "worker 2 of this server does not answer")
+    )
+    assert (refused.value.code, refused.value.message) == expected
 
 
 @dataclass

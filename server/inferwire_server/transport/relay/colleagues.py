@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 
 from inferwire_proto.errors import CODE_METADATA, Code
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.rpc.call_head import Metadata
 from inferwire_server.transport.rpc.context import Context
@@ -42,6 +42,7 @@ class Colleagues:
         self._options = _options(round(silence_s * 1000))
         self._channels: dict[int, grpc.aio.Channel] = {}
         self._are_there = False
+        self._may_leave = False
 
     def __repr__(self) -> str:
         return f"<Colleagues of worker {self._crew.index} of {self._crew.count}>"
@@ -59,6 +60,10 @@ class Colleagues:
         """Record that all of them listen."""
         self._are_there = True
 
+    def may_leave(self) -> None:
+        """Record that the server ends, and they with it."""
+        self._may_leave = True
+
     def require_all(self) -> None:
         """Check that all of them are there.
 
@@ -74,7 +79,7 @@ class Colleagues:
 
         Raises:
             grpc.aio.AioRpcError: What it says instead.
-            ServingError: SHUTTING_DOWN if it has gone, or is silent for too long.
+            ServingError: MODEL_NOT_READY if it is silent for too long, or has gone; SHUTTING_DOWN if it might go.
         """
         passed_on = () if context is None else _passed_on(context.metadata)
         metadata = (*passed_on, (CREW_METADATA, self._mark(alone=alone)))
@@ -83,8 +88,10 @@ class Colleagues:
             return await channel.unary_unary(path_of(method))(data, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNAVAILABLE and CODE_METADATA not in error.trailing_metadata():
-                sentence = f"worker {worker + 1} of this server, which answers this, has gone or does not answer"
-                raise ServingError(Code.SHUTTING_DOWN, sentence) from error
+                if self._may_leave:
+                    raise shutting_down() from error
+                sentence = f"worker {worker + 1} of this server does not answer"
+                raise ServingError(Code.MODEL_NOT_READY, sentence, retry_after_s=1.0) from error
             raise
 
     async def each(self, ask: Callable[[int], Awaitable[T]]) -> list[T]:
