@@ -19,13 +19,13 @@ RECORDED = {rule["record"]: rule["expr"] for rule in RULES if "record" in rule}
 ALERTS = [rule for rule in RULES if "alert" in rule]
 
 OF_THE_SCRAPE = {"job", "instance"}
-WORDS = {"by", "or", "unless", "offset"}
+WORDS = {"or", "unless", "offset"}
 """What stands in the rules' expressions beside names and functions."""
 VALUES = {"outcome": set(OUTCOMES), "code": {code.name for code in Code}, "job": {"inferwire"}}
 
 SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}")
 MATCHER = re.compile(r'(\w+)="([^"]*)"')
-BY = re.compile(r"\bby \(([^)]*)\)")
+LABELS = re.compile(r"\b(?:by|on) \(([^)]*)\)")
 NAME = re.compile(r"(?<![\w:])([a-zA-Z_:][\w:]*)(?!\s*\(|[\w:])")
 
 
@@ -42,12 +42,12 @@ def labels_of(metrics: str) -> dict[str, set[str]]:
 
 
 def grouped(expression: str) -> set[str]:
-    return {label.strip() for labels in BY.findall(expression) for label in labels.split(",")}
+    return {label.strip() for labels in LABELS.findall(expression) for label in labels.split(",")}
 
 
 def named(expression: str) -> set[str]:
     """Give the metrics that an expression reads: what is no function, word, label or number in it."""
-    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|\bby \([^)]*\)|\boffset \w+", " ", expression)
+    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|\b(?:by|on) \([^)]*\)|\boffset \w+", " ", expression)
     return set(NAME.findall(bare)) - WORDS
 
 
