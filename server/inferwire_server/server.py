@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
 
 import structlog
 
@@ -58,6 +60,8 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event, worke
         CannotListen: If a port cannot be opened.
     """
     check(settings)
+    if workers.crew.is_lead:
+        log.info("starting", version=version("inferwire"), openvino=backend.version, settings=_not_defaults(settings))
     async with (
         meeting(workers) as workers,
         Followers(workers, settings.drain_delay_s + settings.grace_s) as followers,
@@ -161,6 +165,22 @@ async def _drain(server: Composition, sockets: Sockets, followers: Followers, se
         sockets.http.drain(limit_s, jobs),
     )
     log.info("stopped", cancelled=jobs.result())
+
+
+def _not_defaults(settings: Settings) -> dict[str, Any]:
+    """Give what the operator has set, as texts and numbers."""
+    given = ((field.name, getattr(settings, field.name), field.default) for field in fields(settings))
+    return {name: _as_written(value) for name, value, default in given if value != default}
+
+
+def _as_written(value: Any) -> Any:
+    match value:
+        case Path():
+            return str(value)
+        case tuple():
+            return [str(each) for each in cast("tuple[object, ...]", value)]
+        case _:
+            return value
 
 
 def _greet(settings: Settings, sockets: Sockets, tls: Tls | None, access: AccessService) -> None:

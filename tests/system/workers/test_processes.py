@@ -12,10 +12,12 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPResponse
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import openvino
 import pytest
 from tests.system.servers import log_lines, save_slow_model, started, wait_for_line
 from tests.system.workers.doors import V1, Door, opened_doors, rest, rest_tensor
@@ -295,9 +297,21 @@ def test_what_cannot_be_served_is_one_line(temporary: Path) -> None:
     with started("--workers", "2", "--model-repository", "nowhere", temporary=temporary) as (server, log):
         assert server.process.wait(END_S) == 1
         assert errors(log) == ["the model repository 'nowhere' does not exist"]
-        assert len(tail(log).splitlines()) == 1
+        assert [line["event"] for line in log_lines(log)] == ["starting", "cannot serve"]
+        assert len(tail(log).splitlines()) == 2
         assert_no_process_is_left(server)
         assert_nothing_is_left(server, temporary)
+
+
+def test_the_log_begins_with_what_is_started_and_how(temporary: Path) -> None:
+    flags = ("--workers", "2", "--model-repository", "nowhere", "--property", "A=1", "--grace-s", "30")
+    with started(*flags, temporary=temporary) as (server, log):
+        assert server.process.wait(END_S) == 1
+        first = log_lines(log)[0]
+        assert (first["event"], first["worker"]) == ("starting", 1)
+        assert (first["version"], first["openvino"]) == (version("inferwire"), openvino.get_version())
+        ports = {"http_port": server.http_port, "grpc_port": server.grpc_port}
+        assert first["settings"] == {"model_repository": "nowhere", "properties": ["A=1"], "workers": 2, **ports}
 
 
 @pytest.mark.parametrize(
