@@ -17,6 +17,7 @@ from inferwire_server.composition import Composition, compose
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.from_settings import check
+from inferwire_server.host.open_files import tell_when_there_are_too_many
 from inferwire_server.host.watch import changes_in, follow
 from inferwire_server.renewals import renewals
 from inferwire_server.service import AccessService
@@ -103,9 +104,9 @@ async def _serve_callers(
             _take_work(server, sockets)
             await followers.attend()
 
-        is_whole = await _until(
-            stop, (*_watch(settings, server), *renewals(settings, server.services.access, tls), work()), followers
-        )
+        files = tell_when_there_are_too_many()
+        beside = (*_watch(settings, server), *renewals(settings, server.services.access, tls), files)
+        is_whole = await _until(stop, (*beside, work()), followers)
         followers.stop()
         await _drain(server, sockets, followers, settings)
     return is_whole
