@@ -70,6 +70,16 @@ def test_http_is_not_guessed_from_an_unusual_grpc_port(
     assert run(*words, "--address", server.grpc_address, "--http-address", server.http_address).returncode == 0
 
 
+def test_a_server_that_is_away_is_told_of_before_a_flag_that_is_missing(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("INFERWIRE_HTTP_ADDRESS")
+    (port,) = free_ports(1)
+    done = run("top", "--once", "--address", f"{HOST}:{port}")
+    assert done.returncode == 1
+    assert f"no inferwire server answers at {HOST}:{port}" in done.stderr
+
+
 @pytest.mark.parametrize("interval", ["inf", "nan", "1e10"])
 def test_nobody_can_wait_for_ever_for_the_next_look(run: Run, interval: str) -> None:
     done = run("top", "--interval", interval)

@@ -11,8 +11,8 @@ from rich.live import Live
 
 from inferwire.errors import InferwireError
 from inferwire_cli.http_server import HttpServer
-from inferwire_cli.named_server import named_server
-from inferwire_cli.terminal import ending_in_a_code, new_console
+from inferwire_cli.named_server import NamedServer, named_server
+from inferwire_cli.terminal import MisuseError, ending_in_a_code, new_console
 from inferwire_cli.top.keys import Wait, pressed_keys
 from inferwire_cli.top.look import Look, look
 from inferwire_cli.top.screen import draw
@@ -26,7 +26,7 @@ def show(
     """Show what a server is doing; give the exit code."""
 
     def work() -> None:
-        server = named_server(address, root_certificates).http(http)
+        server = _http_of(named_server(address, root_certificates), http)
         first = look(server)
         console = new_console()
         name = str(server.address)
@@ -42,6 +42,22 @@ def show(
             _watch(live, first, server, wait, interval_s)
 
     return ending_in_a_code(work)
+
+
+def _http_of(server: NamedServer, given: str | None) -> HttpServer:
+    """Find a server's HTTP. Where it cannot be told from where gRPC is, a server that is away is told of first.
+
+    Raises:
+        MisuseError: It cannot be told.
+        InferwireError: No server answers at its gRPC address either, or it refuses to.
+    """
+    try:
+        return server.http(given)
+    except MisuseError:
+        if not given:
+            with server.calls() as calls:
+                calls.models()
+        raise
 
 
 def _watch(live: Live, first: Look, server: HttpServer, wait: Wait, interval_s: float) -> None:
