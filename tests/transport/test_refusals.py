@@ -318,3 +318,16 @@ async def test_at_the_level_debug_the_log_says_why(way: tuple[Infer, str], caplo
     told = [(line["event"], line["log_level"], line["face"], line["code"]) for line in at_debug]
     assert told == [("answered with an error", "debug", face, "MODEL_NOT_FOUND")]
     assert "'nobody'" in at_debug[0]["reason"]
+
+
+async def test_the_log_has_the_id_that_an_answer_over_http_has(
+    http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = "inferwire_server.service.refusals"
+    with caplog.at_level(logging.DEBUG, name), capture_logs() as logged:
+        for path in ("/v2/models/nobody", "/nowhere"):
+            named = await http.get(path, headers={"x-request-id": f"of{path}"})
+            assert named.headers["x-request-id"] == f"of{path}"
+            unnamed = await http.get(path)
+            assert [line["request_id"] for line in logged] == [f"of{path}", unnamed.headers["x-request-id"]]
+            logged.clear()

@@ -39,13 +39,20 @@ class Refusals:
         """How many there were, by the names of face and code."""
         return self._counts
 
-    def count(self, face: Face, error: ServingError, requests: int = 1) -> None:
+    def count(self, face: Face, error: ServingError, requests: int = 1, *, request_id: str = "") -> None:
         """Count requests that are answered with an error, unless a job has ended in it: jobs are counted as such.
 
         The log has it, and why, at the level debug.
         """
         if _LEVEL.isEnabledFor(logging.DEBUG):
-            told = {"face": face.value, "code": error.code.name, "requests": requests, "reason": error.message}
+            told: dict[str, object] = {
+                "face": face.value,
+                "code": error.code.name,
+                "requests": requests,
+                "reason": error.message,
+            }
+            if request_id:
+                told["request_id"] = request_id
             log.debug("answered with an error", **told)
         if not error.is_of_job:
             self._counts[face.value, error.code.name] += requests

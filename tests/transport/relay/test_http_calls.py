@@ -15,6 +15,7 @@ from tests.transport.served_methods import guard_of, served_methods
 
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, crew_call
@@ -67,6 +68,18 @@ async def test_what_another_worker_refuses_is_refused_as_it_says(other: Crew, dr
     assert json.loads(answer.body)["error"] == "the server is shutting down"
     assert dict(answer.headers)[b"retry-after"] == b"1"
     assert refusals.counts == {("rest", "SHUTTING_DOWN"): 1}
+
+
+async def test_another_worker_knows_a_request_by_the_id_that_its_caller_is_told(tmp_path: Path) -> None:
+    async def tell_id(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(exchange_of(scope).request_id)(scope, receive, send)
+
+    crew = Crew(0, 2, tmp_path, "token")
+    async with Colleagues(crew) as colleagues:
+        answering = crew_call(tell_id, colleagues, relayed(crew, colleagues, Refusals()))
+        async with served_methods({path_of(CREW_CALL): Method(answering, takes_stream=True)}, at=tmp_path / "calls-1"):
+            call = replace(JOB, headers=[(b"x-request-id", b"mine")])
+            assert (await answer_of(relayed(crew, colleagues, Refusals()), call)).body == b"mine"
 
 
 async def test_a_worker_that_does_not_know_its_colleague_is_a_fault_of_the_server(other: Crew) -> None:

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from inferwire_server.transport.http.connection import Connection
 from inferwire_server.transport.http.exchange import Body, Headers
+from inferwire_server.transport.http.request_ids import HEADER
 
 GATHERED_BODY = 1024 * 1024
 """How much of a body that is no `LongBody` is gathered before the application is woken for it, and the peer waits."""
@@ -29,6 +30,11 @@ class Cycle(RequestResponseCycle):
     scope: Any
     body: Any
     """uvicorn gathers it in a bytearray; one that is received elsewhere is a view of where that was."""
+
+    @property
+    def request_id(self) -> str:
+        """Its id, which the answer has."""
+        return dict(self.default_headers)[HEADER].decode()
 
     @property
     def is_answered(self) -> bool:

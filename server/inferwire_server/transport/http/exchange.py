@@ -35,6 +35,11 @@ class Exchanged(Protocol):
     """A request and its answer, as an application sees them. The caller may be with another worker."""
 
     @property
+    def request_id(self) -> str:
+        """Its id, which the answer has."""
+        ...
+
+    @property
     def connection(self) -> Caller:
         """Whose request it is."""
         ...

@@ -15,6 +15,8 @@ from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
+from inferwire_server.transport.http.exchange import exchange_of
+from inferwire_server.transport.http.request_ids import HEADER
 from inferwire_server.transport.http.responses import error_response
 from inferwire_server.transport.relay.audiences import http_audience
 from inferwire_server.transport.relay.colleagues import Colleagues
@@ -62,7 +64,7 @@ class RelayedApp:
         except (ServingError, asyncio.CancelledError, grpc.aio.AioRpcError) as error:
             refusal = _refusal(error)
             if not isinstance(error, asyncio.CancelledError):
-                self._refusals.count(Face.REST, refusal)
+                self._refusals.count(Face.REST, refusal, request_id=exchange_of(scope).request_id)
             await error_response(refusal)(scope, receive, send)
             return
         await _written(answer)(scope, receive, send)
@@ -122,7 +124,9 @@ def _checked(answer: HttpAnswer) -> HttpAnswer:
 
 def _whole(scope: Scope, body: bytes) -> HttpRequest:
     raw_path = scope.get("raw_path") or scope["path"].encode()
-    return HttpRequest(scope["method"], scope["path"], raw_path, scope["query_string"], list(scope["headers"]), body)
+    own = [header for header in scope["headers"] if header[0] != HEADER]
+    named = (HEADER, exchange_of(scope).request_id.encode())
+    return HttpRequest(scope["method"], scope["path"], raw_path, scope["query_string"], [*own, named], body)
 
 
 def _written(answer: HttpAnswer) -> Response:

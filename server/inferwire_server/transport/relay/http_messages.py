@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Scope, Send
 
 from inferwire_server.errors import bug
 from inferwire_server.transport.http.exchange import EXTENSION, Exchanged, Headers
+from inferwire_server.transport.http.request_ids import HEADER
 
 _LENGTH = 4
 
@@ -84,6 +85,9 @@ async def answer_of(app: ASGIApp, request: HttpRequest) -> HttpAnswer:
 class _NoConnection:
     """Stands for the connection of a request whose caller is with another worker, which watches it."""
 
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+
     @property
     def connection(self) -> _NoConnection:
         """Stand for the connection, too."""
@@ -111,7 +115,7 @@ class _NoConnection:
 
 
 def _scope(request: HttpRequest) -> Scope:
-    exchange: Exchanged = _NoConnection()
+    exchange: Exchanged = _NoConnection(_text(dict(request.headers).get(HEADER, b"")))
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},

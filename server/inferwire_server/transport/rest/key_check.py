@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from inferwire_server.errors import ServingError
 from inferwire_server.service import AccessService, Services
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.http.request_headers import header
 from inferwire_server.transport.http.responses import error_response
 
@@ -31,7 +32,7 @@ class KeyCheck:
             try:
                 self._access.check(header(scope, b"authorization"))
             except ServingError as refusal:
-                self._refusals.count(Face.REST, refusal)
+                self._refusals.count(Face.REST, refusal, request_id=exchange_of(scope).request_id)
                 await error_response(refusal)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

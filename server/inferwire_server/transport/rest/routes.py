@@ -19,8 +19,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from inferwire_server.errors import ServingError, shutting_down
+from inferwire_server.errors import shutting_down
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.http.responses import error_response
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rest.documentation import ERRORS, PATH_PARAMETERS
@@ -88,12 +89,14 @@ class RawRoute(APIRoute):
             # The grace of a drain is over. The task ends here either way, and its caller is told.
             response = error_response(shutting_down())
         except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
-            response = self._refusal(as_serving_error(error, path=request.scope["path"]))
+            response = self._refusal(error, scope)
         await response(scope, receive, send)
 
-    def _refusal(self, error: ServingError) -> Response:
-        self._refusals.count(Face.REST, error)
-        return error_response(error)
+    def _refusal(self, error: Exception, scope: Scope) -> Response:
+        request_id = exchange_of(scope).request_id
+        refusal = as_serving_error(error, path=scope["path"], request_id=request_id)
+        self._refusals.count(Face.REST, refusal, request_id=request_id)
+        return error_response(refusal)
 
 
 def head_routes(routes: Sequence[BaseRoute]) -> list[routing.Route]:
