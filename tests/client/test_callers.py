@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,8 +41,9 @@ def core() -> ov.Core:
 
 
 def compile_without_a_core(_: ov.Core) -> None:
-    with suppress(RuntimeError):  # it is no model
-        ov.compile_model(5, "CPU", CACHE)
+    no_model: Any = 5
+    with suppress(RuntimeError):
+        ov.compile_model(no_model, "CPU", CACHE)
 
 
 def request_of(core: ov.Core) -> ov.InferRequest:
