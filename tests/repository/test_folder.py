@@ -238,6 +238,42 @@ def test_a_link_to_where_nobody_may_go_is_a_model_that_does_not_load(readable_by
         assert {entry.name: entry for entry in repository.served()}[name].fingerprint() != before
 
 
+@pytest.mark.parametrize("file", [b"\xe8/1/m.xml", b"\xe8/m.xml", b"\xe8.onnx"])
+def test_a_model_whose_name_is_not_utf_8_is_not_read_and_has_it_escaped(tmp_path: Path, file: bytes) -> None:
+    repository = lay_out(tmp_path, "a.onnx", os.fsdecode(file))
+    with capture_logs() as logged:
+        other, odd = repository.served()
+    assert [(each.name, each.version) for each in (other, odd)] == [("a", "1"), (r"\xe8", "1")]
+    assert failure(odd) == "its name, escaped here, is not UTF-8, expected one that is"
+    assert logged == []
+
+
+def test_settings_of_a_model_whose_name_is_not_utf_8_are_not_read(tmp_path: Path) -> None:
+    folder = os.fsdecode(b"\xe8")
+    (entry,) = lay_out(tmp_path, f"{folder}/1/m.xml", f"{folder}/inferwire.toml").served()
+    (tmp_path / folder / "inferwire.toml").write_text("broken")
+    assert entry.settings() == ModelSettings()
+
+
+def test_the_folder_of_one_model_whose_name_is_not_utf_8_has_one_that_is_not_read(tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"\xe8")
+    (entry,) = lay_out(root, "1/m.xml").served()
+    assert (entry.name, failure(entry)) == (r"\xe8", "its name, escaped here, is not UTF-8, expected one that is")
+
+
+def test_what_is_told_of_files_whose_names_are_not_utf_8_has_them_escaped(tmp_path: Path) -> None:
+    odd = os.fsdecode(b"\xe8")
+    repository = lay_out(tmp_path, f"a/1/{odd}.xml", "a/1/b.xml", f"b/1/{odd}.xml", f"{odd}/{odd}/x")
+    two, one = repository.scan()
+    assert failure(two).endswith(r"found b.xml, \xe8.xml")
+    assert one.model_file().name == f"{odd}.xml"
+    assert warnings_of(repository) == [
+        (r"\xe8", r"it has '\xe8', expected model files, or a folder named by a whole number, as 1, with model files")
+    ]
+    with pytest.raises(ServingError, match=r"/\\xe8/gone' does not exist"):
+        Repository(tmp_path / odd / "gone", Latest()).scan()
+
+
 def test_a_hard_link_to_its_file_makes_a_model_no_other(tmp_path: Path) -> None:
     (entry,) = lay_out(tmp_path / "models", "a.onnx").served()
     before = entry.fingerprint()

@@ -30,6 +30,7 @@ def test_they_are_lines_or_a_list(tmp_path: Path, name: str, text: str) -> None:
         ("l.txt", "", 'is "l.txt", expected a file with a label for each class: it is empty'),
         ("l.json", "{}", 'is "l.json", expected a file that can be read: it is JSON, and no list of texts'),
         ("l.json", "[1]", 'is "l.json", expected a file that can be read: it is JSON, and no list of texts'),
+        ("l.json", r'["\udce8"]', """is "l.json", expected a file that can be read: 'utf-8' codec can't encode"""),
         ("l.json", "[", 'is "l.json", expected a file that can be read: '),
         (
             "l.json",

@@ -137,6 +137,10 @@ def test_everything_that_is_not_offered_is_named_in_one_message(tmp_path: Path) 
     [
         ("{", "config.json' cannot be read: "),
         ("[" * 200_000, "config.json' cannot be read: it is nested too deeply"),
+        (
+            r'{"model_config_list": [{"config": {"name": "\udce8"}}]}',
+            "codec can't encode character '\\udce8' in position",
+        ),
         ("[]", "it is no JSON object"),
         ('{"model_config_list": {}}', "model_config_list is no list"),
         ('{"model_config_list": [{"name": "a"}]}', "model_config_list[0] has no object config"),

@@ -21,6 +21,8 @@ from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
 from inferwire_server.repository.setting_layers import Layer, told
 
+_NOT_UTF8 = "its name, escaped here, is not UTF-8, expected one that is"
+
 _LOAD = "what it is loaded with"
 """Who says the settings that a load brings."""
 
@@ -37,7 +39,7 @@ class Entry:
 
     Attributes:
         rival: Where another of the same name and version lies.
-        obstacle: Why the model's folder could not be read; its versions are not known then.
+        obstacle: Why the model is not read, as its folder that cannot be; its versions may not be known then.
         overrides: Settings over those of the file, each over those before it.
     """
 
@@ -58,7 +60,7 @@ class Entry:
         return marks | {(self.obstacle, str(self.rival), json.dumps(said, sort_keys=True))}
 
     def _files(self) -> Iterable[Path]:
-        """List the files of the version; none if its folder could not be read, since looking again might fail too."""
+        """List the files of the version; none of a model that is not read, since looking again might fail too."""
         if self.obstacle:
             return ()
         if self.location.is_file():
@@ -91,27 +93,27 @@ class Entry:
 
         Raises:
             ServingError: MODEL_FAILED if there is none, more than one, another of this name and version, or if the
-                folder cannot be read.
+                model is not read.
         """
         if self.obstacle:
-            raise _unreadable(self.obstacle)
+            raise ServingError(Code.MODEL_FAILED, self.obstacle)
         if self.rival is not None:
             raise ServingError(
                 Code.MODEL_FAILED,
                 f"version {self.version} of model '{self.name}' is in the repository twice: "
-                f"{self.location.name} and {self.rival.name}",
+                f"{as_utf8(self.location.name)} and {as_utf8(self.rival.name)}",
             )
         if self.location.is_file():
             return self.location
         try:
             files = _model_files(self.location)
         except OSError as error:
-            raise _unreadable(str(error)) from error
+            raise ServingError(Code.MODEL_FAILED, unreadable(error)) from error
         if any(file.name == SAVED_MODEL for file in files):
             return self.location
         if len(files) == 1:
             return files[0]
-        found = ", ".join(file.name for file in files) or "none"
+        found = ", ".join(as_utf8(file.name) for file in files) or "none"
         raise ServingError(
             Code.MODEL_FAILED,
             f"version {self.version} of model '{self.name}' has to hold one model file "
@@ -140,11 +142,29 @@ def versions_at(location: Path, name: str, over: Layer) -> list[Entry]:
     """List the versions of the model at a location, at least one, under this name and with `over` over its settings."""
     try:
         entries = entries_at(location)
-        reason = "it has no version folder and no model file" if location.exists() else f"there is no '{location}'"
+        is_there = location.exists()
+        reason = "it has no version folder and no model file" if is_there else f"there is no '{as_utf8(str(location))}'"
     except OSError as error:
-        entries, reason = [], str(error)
-    found = one_of_each(entries) or [Entry(name, "1", location, obstacle=reason)]
+        entries, reason = [], error
+    found = one_of_each(entries) or [Entry(name, "1", location, obstacle=unreadable(reason))]
     return [replace(entry, name=name, overrides=(over,)) for entry in found]
+
+
+def named_in_utf8(entry: Entry) -> Entry:
+    """Escape a name that is not UTF-8, which no answer could have in it, and let nothing of its model be read."""
+    if (name := as_utf8(entry.name)) == entry.name:
+        return entry
+    return replace(entry, name=name, settings_file=None, obstacle=_NOT_UTF8)
+
+
+def as_utf8(name: str) -> str:
+    """Give a name of the file system as anybody can be told it: with bytes escaped that are not UTF-8."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def unreadable(reason: object) -> str:
+    """Say why a model is not read whose folder cannot be."""
+    return f"its folder cannot be read: {reason}"
 
 
 def is_version(path: Path) -> bool:
@@ -188,10 +208,6 @@ def _policy_of(entry: Entry, default: VersionPolicy) -> VersionPolicy:
 
 def _model_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix in MODEL_SUFFIXES and not file.name.startswith("."))
-
-
-def _unreadable(reason: str) -> ServingError:
-    return ServingError(Code.MODEL_FAILED, f"its folder cannot be read: {reason}")
 
 
 def _mark(file: Path) -> tuple[str | int, ...] | None:

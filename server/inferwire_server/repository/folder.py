@@ -25,11 +25,14 @@ from inferwire_server.errors import ServingError
 from inferwire_server.repository.entries import (
     Entry,
     Overrides,
+    as_utf8,
     chosen,
     entries_at,
     is_version,
+    named_in_utf8,
     one_of_each,
     overridden,
+    unreadable,
 )
 
 log = structlog.stdlib.get_logger()
@@ -89,15 +92,18 @@ class Repository:
         Raises:
             ServingError: INVALID_INPUT if there is no such folder or file.
         """
+        return one_of_each(map(named_in_utf8, self._entries()))
+
+    def _entries(self) -> list[Entry]:
         if self.root.is_file():
             return [Entry(self.root.stem, "1", self.root)]
         if not self.root.is_dir():
             reason = "is no folder and no model file" if self.root.exists() else "does not exist"
-            raise ServingError(Code.INVALID_INPUT, f"the model repository '{self.root}' {reason}")
+            raise ServingError(Code.INVALID_INPUT, f"the model repository '{as_utf8(str(self.root))}' {reason}")
         if self._is_one_model:
-            return one_of_each(entries_at(self.root.resolve()))
+            return entries_at(self.root.resolve())
         children = [child for child in sorted(self.root.iterdir()) if not _is_version(child)]
-        return one_of_each(entry for child in children for entry in _entries_or_obstacle(child))
+        return [entry for child in children for entry in _entries_or_obstacle(child)]
 
     @property
     def _is_one_model(self) -> bool:
@@ -112,12 +118,13 @@ class Repository:
         if not self.root.is_dir() or self._is_one_model:
             return
         for child in sorted(self.root.iterdir()):
-            if child.name in (*_NO_MODELS, *names) or child.name.startswith("."):
+            name = as_utf8(child.name)
+            if name in (*_NO_MODELS, *names) or name.startswith("."):
                 continue
             # It may have gone since, or be one that nobody can look at.
             with suppress(OSError):
                 if child.is_dir():
-                    yield child.name, _STRAY_VERSION if is_version(child) else _no_model(child)
+                    yield name, _STRAY_VERSION if is_version(child) else _no_model(child)
 
     def _warn_of(self, passed_over: Iterable[tuple[str, str]]) -> None:
         """Warn of folders that are passed over, unless the last reading has warned of them."""
@@ -128,7 +135,7 @@ class Repository:
 
 
 def _no_model(folder: Path) -> str:
-    inner = ", ".join(sorted(f"'{each.name}'" for each in folder.iterdir())[:_FEW])
+    inner = ", ".join(sorted(f"'{as_utf8(each.name)}'" for each in folder.iterdir())[:_FEW])
     return f"it has {inner or 'nothing'}, expected {_EXPECTED}"
 
 
@@ -150,7 +157,7 @@ def _entries_or_obstacle(path: Path) -> list[Entry]:
     try:
         return [] if path.name in _NO_MODELS else entries_at(path)
     except OSError as error:
-        return [Entry(path.name, "1", path, obstacle=str(error))]
+        return [Entry(path.name, "1", path, obstacle=unreadable(error))]
 
 
 def _has_model(path: Path) -> bool:

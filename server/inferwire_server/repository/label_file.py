@@ -19,6 +19,7 @@ def read_labels(folder: Path, name: str) -> tuple[str, ...]:
     try:
         text = path.read_text(encoding="utf-8")
         labels = _listed(text) if path.suffix == ".json" else tuple(line.strip() for line in text.splitlines())
+        "".join(labels).encode()  # JSON may name what is no UTF-8, which no answer could have in it
     except RecursionError as error:
         raise UnfitError(name, "a file that can be read: it is JSON that is nested too deeply") from error
     except (OSError, ValueError) as error:

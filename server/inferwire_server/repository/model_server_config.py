@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.repository.entries import Entry, Overrides, chosen, overridden, versions_at
+from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at
 from inferwire_server.repository.model_server_fields import Table, translate
 from inferwire_server.repository.setting_layers import Layer
 
@@ -86,17 +86,26 @@ def read_config(file: Path) -> list[ConfiguredModel]:
     Raises:
         ServingError: INVALID_INPUT naming all that is wrong.
     """
+    name = as_utf8(str(file))
     try:
-        document: object = json.loads(file.read_text(encoding="utf-8"))
+        document = _parsed(file.read_text(encoding="utf-8"))
     except RecursionError as error:
-        raise invalid_input(f"the configuration '{file}' cannot be read: it is nested too deeply") from error
+        raise invalid_input(f"the configuration '{name}' cannot be read: it is nested too deeply") from error
     except (OSError, ValueError) as error:
-        raise invalid_input(f"the configuration '{file}' cannot be read: {_why(error)}") from error
+        raise invalid_input(f"the configuration '{name}' cannot be read: {_why(error)}") from error
     reading = _Reading(file.parent)
     models = reading.models(document)
     if reading.problems:
-        raise invalid_input(f"the configuration '{file}': {'; '.join(reading.problems)} ({MIGRATION})")
+        raise invalid_input(f"the configuration '{name}': {'; '.join(reading.problems)} ({MIGRATION})")
     return models
+
+
+def _parsed(text: str) -> object:
+    document: object = json.loads(text)
+    json.dumps(
+        document, ensure_ascii=False
+    ).encode()  # JSON may name what is no UTF-8, which no answer could have in it
+    return document
 
 
 def _why(error: Exception) -> str:
