@@ -129,10 +129,12 @@ async def test_folders_that_a_change_brings_are_followed_from_then_on(tmp_path: 
         await anext(changes)  # and leave a watch that has just begun
 
 
-async def told_of(changes: AsyncGenerator[object, None], touch: Callable[[], None]) -> None:
-    """Change a file in what is watched, which is to be told of."""
+async def told_of(changes: AsyncGenerator[object, None], touch: Callable[[], None]) -> object:
+    """Change a file in what is watched, and give what is told of it."""
     touch()
-    assert await anext(changes)
+    told = await anext(changes)
+    assert told
+    return told
 
 
 async def test_what_cannot_be_read_hides_no_change_of_anything_else(readable_by_all: Path) -> None:
@@ -155,6 +157,51 @@ async def test_what_cannot_be_read_hides_no_change_of_anything_else(readable_by_
             (readable_by_all / "e" / "closed").chmod(0)
             await anext(changes)  # what is new is watched from now on
             await told_of(changes, (readable_by_all / "e" / "1" / "file").touch)
+
+
+async def test_a_folder_that_nobody_may_enter_hides_no_change_of_anything_else(readable_by_all: Path) -> None:
+    write(readable_by_all, 1, "closed")
+    for folder, mode in (("m/1", 0o744), ("", 0o777)):
+        (readable_by_all / folder).chmod(mode)
+    async with aclosing(changes_at(readable_by_all)) as changes:
+        await anext(changes)  # what the library imports late may not be read without rights
+    with without_rights():
+        async with asyncio.timeout(30), aclosing(changes_at(readable_by_all)) as changes:
+            await anext(changes)
+            await told_of(changes, (readable_by_all / "file").touch)
+
+
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir])
+async def test_a_name_that_is_not_utf_8_hides_no_change_of_anything_else(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    write(tmp_path, 1, "first")
+    odd = tmp_path / "m" / os.fsdecode(b"\xe8")
+    async with asyncio.timeout(30), aclosing(changes_at(tmp_path)) as changes:
+        await anext(changes)
+        make(odd)
+        await anext(changes)
+        await told_of(changes, (tmp_path / "m" / "1" / "model.onnx").touch)
+        odd.chmod(0o700)
+        await anext(changes)
+        odd.rename(tmp_path / "m" / "fine")
+        await anext(changes)  # the system watches again
+        assert await told_of(changes, (tmp_path / "late").touch) == {(watchfiles.Change.added, f"{tmp_path}/late")}
+
+
+async def test_a_name_that_is_not_utf_8_may_come_while_the_system_watches(tmp_path: Path) -> None:
+    looks: list[object] = []
+
+    def folders() -> set[Path]:
+        looks.append(None)
+        if len(looks) == 4:  # three as the watch begins, and then one every second
+            (tmp_path / os.fsdecode(b"\xe8")).touch()
+        return {tmp_path}
+
+    async with asyncio.timeout(30), aclosing(changes_in(folders)) as changes:
+        await anext(changes)
+        await anext(changes)
+        await told_of(changes, (tmp_path / "file").touch)
 
 
 @pytest.mark.parametrize("is_link", [False, True])
@@ -276,13 +323,14 @@ class Watches:
 
 async def test_a_watch_that_fails_is_begun_anew_and_what_it_missed_is_looked_at() -> None:
     full = RuntimeError("OS file watch limit reached")
-    watches = Watches(full, full, PermissionError("closed"), None, full, None, None)
+    odd = ExceptionGroup("unhandled", [RuntimeError("a path is no text"), OSError("it has gone")])
+    watches = Watches(full, full, PermissionError("closed"), odd, None, full, None, None)
     with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
         await follow(watches.changes, watches.renew, "it cannot be renewed", watches.wait)
-    assert watches.seen == [*["waited", "renewed"] * 3, "renewed", "waited", "renewed", "renewed"]
+    assert watches.seen == [*["waited", "renewed"] * 4, "renewed", "waited", "renewed", "renewed"]
     limits = "if it is the system's limit, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances"
     reason = f"OS file watch limit reached; {limits}"
-    assert [line["reason"] for line in logs] == [reason, "closed", reason]
+    assert [line["reason"] for line in logs] == [reason, "closed", "a path is no text; it has gone", reason]
     assert {line["event"] for line in logs} == {"changes are not seen at once"}
 
 

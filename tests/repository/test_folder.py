@@ -202,7 +202,7 @@ def test_a_model_needs_no_settings(tmp_path: Path) -> None:
     assert [entry.settings() for entry in entries] == [ModelSettings(), ModelSettings()]
 
 
-@pytest.mark.parametrize(("closed", "mode"), [("b", 0o000), ("b", 0o444), ("b/1", 0o000)])
+@pytest.mark.parametrize(("closed", "mode"), [("b", 0o000), ("b", 0o444), ("b/1", 0o000), ("b/1", 0o744)])
 def test_a_folder_that_cannot_be_read_is_a_model_that_does_not_load(
     readable_by_all: Path, closed: str, mode: int
 ) -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
 from contextlib import aclosing, suppress
+from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import structlog
 import watchfiles
@@ -47,10 +48,19 @@ async def changes_of(
     on the way to it that is moved, a folder that is made anew, one that may be entered and not listed. A change is told
     once two looks find the same, so that whoever writes has most often ended.
     """
+    async with aclosing(_differences(lambda: list(map(_state, files)), wait)) as differences:
+        async for found in differences:
+            yield found
+
+
+async def _differences(
+    look: Callable[[], object], wait: Callable[[], Awaitable[object]]
+) -> AsyncGenerator[object, None]:
+    """Tell what is found once two looks find the same, and again once that is something else; until cancelled."""
     before: object = None
     told: object = None
     while True:
-        found = await asyncio.to_thread(lambda: list(map(_state, files)))
+        found = await asyncio.to_thread(look)
         if found == before and found != told:
             told = found
             yield found
@@ -66,14 +76,14 @@ async def changes_in(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[
 
     Raises:
         OSError: If a folder has gone while the watch began.
-        RuntimeError: If the system watches no more.
+        RuntimeError: If the system watches no more, or an ExceptionGroup of that.
     """
     while True:
         roots = await asyncio.to_thread(_identities, folders)
         below = await asyncio.to_thread(_below, roots)
         seen = await asyncio.to_thread(_identities, folders, below.links)
         has_begun = False
-        async with aclosing(_changes(below.watched, roots)) as changes:
+        async with aclosing(_changes(below, roots)) as changes:
             async for change in changes:
                 if change or not has_begun:
                     has_begun = True
@@ -90,10 +100,12 @@ class _Below(NamedTuple):
     Attributes:
         watched: What to watch to be told of all of it, as far as it can be read.
         links: Those in it, behind which it goes on where they lead to folders.
+        has_odd_names: Whether the name of anything in it is not UTF-8.
     """
 
     watched: frozenset[Path]
     links: frozenset[Path]
+    has_odd_names: bool
 
 
 def _identities(folders: Callable[[], Collection[Path]], links: Collection[Path] = ()) -> dict[Path, tuple[int, ...]]:
@@ -113,24 +125,59 @@ def _below(roots: Collection[Path]) -> _Below:
     The system's watch of a folder and all below it ends at the first that cannot be read, and passes over those behind:
     where there is one, each that can be read is named.
     """
-    readable: dict[tuple[int, int], Path] = {}
+    readable: list[Path] = []
     unreadable: list[str] = []
     links: set[Path] = set()
+    has_odd_names = False
 
     def pass_over(error: OSError) -> None:
         # Others have gone since.
         if isinstance(error, PermissionError):
             unreadable.append(error.filename)
 
+    for folder, names in _walk(roots, pass_over):
+        readable.append(folder)
+        links.update(each for name in names if _is_link(each := folder / name))
+        has_odd_names = has_odd_names or not all(map(_is_utf8, names))
+    return _Below(frozenset(readable if unreadable else roots), frozenset(links), has_odd_names)
+
+
+def _walk(roots: Collection[Path], pass_over: Callable[[OSError], None]) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Give folders and all below them, also where links lead, each with the names of what it has."""
+    known: set[tuple[int, int]] = set()
     for root in roots:
         for path, below, files in os.walk(root, onerror=pass_over, followlinks=True):
             folder = Path(path)
-            with suppress(OSError):
+            try:
                 found = folder.stat()
-                if readable.setdefault((found.st_dev, found.st_ino), folder) is not folder:
-                    below.clear()  # a link leads back to it
-            links.update(each for name in (*below, *files) if (each := folder / name).is_symlink())
-    return _Below(frozenset(readable.values() if unreadable else roots), frozenset(links))
+            except OSError:
+                continue  # it has gone since
+            if (found.st_dev, found.st_ino) in known:
+                below.clear()  # a link leads back to it
+                continue
+            known.add((found.st_dev, found.st_ino))
+            yield folder, (*below, *files)
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return path.is_symlink()
+    except OSError:
+        return False  # nobody may look at it
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _all_in(roots: Collection[Path]) -> dict[Path, object]:
+    """Give the state of all that is in folders and below them."""
+    found = (folder / name for folder, names in _walk(roots, lambda _: None) for name in names)
+    return {path: _state(path) for path in found}
 
 
 def _state(file: Path) -> object:
@@ -142,8 +189,24 @@ def _state(file: Path) -> object:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _changes(folders: Collection[Path], roots: Collection[Path]) -> AsyncGenerator[object, None]:
-    """Tell of changes in folders and all below them, or every second that there are none."""
+async def _changes(below: _Below, roots: Collection[Path]) -> AsyncGenerator[object, None]:
+    """Tell of changes in what is below some folders, or every second that there are none; until what to watch differs.
+
+    The system's watch ends when something happens to a file whose name is not UTF-8. Where there is one, all that is
+    there is looked at instead.
+    """
+    looked_at = _differences(partial(_all_in, roots), for_a_look)
+    try:
+        async with aclosing(looked_at if below.has_odd_names else _watched(below.watched, roots)) as changes:
+            async for change in changes:
+                yield change
+    except ExceptionGroup:
+        if below == await asyncio.to_thread(_below, roots):
+            raise
+
+
+def _watched(folders: Collection[Path], roots: Collection[Path]) -> AsyncGenerator[object, None]:
+    """Have the system watch folders and all below them: tell of changes, or every second that there are none."""
     ordinary = watchfiles.DefaultFilter()
 
     def counts(change: watchfiles.Change, path: str) -> bool:
@@ -199,6 +262,8 @@ async def _try(renew: Callable[[], Awaitable[object]], failure: str) -> None:
 def _why(error: Exception) -> str:
     if isinstance(error, OSError):
         return str(error)
+    if isinstance(error, ExceptionGroup):
+        return "; ".join(map(str, cast("ExceptionGroup[Exception]", error).exceptions))
     # The library's own error, which it does not export, is one of these.
     advice = "if it is the system's limit, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances"
     return f"{error}; {advice}" if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"

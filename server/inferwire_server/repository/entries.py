@@ -107,6 +107,8 @@ class Entry:
             return self.location
         try:
             files = _model_files(self.location)
+            for file in files:
+                file.stat()  # it may be in a folder that nobody may enter, though its names can be read
         except OSError as error:
             raise ServingError(Code.MODEL_FAILED, unreadable(error)) from error
         if any(file.name == SAVED_MODEL for file in files):
