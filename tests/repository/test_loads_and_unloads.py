@@ -223,3 +223,25 @@ async def test_a_sync_that_looked_before_a_load_does_not_undo_it(tmp_path: Path)
         has_looked.open()
         await syncing
         assert rig.catalogue.find("m").require() is loaded
+
+
+async def test_a_sync_looks_once_more_for_all_models_that_have_been_loaded_meanwhile(tmp_path: Path) -> None:
+    is_looking, looks = Gate(), count()
+
+    def scan(overrides: Overrides) -> list[Entry]:
+        if next(looks) == 1:
+            is_looking.pass_through(lambda: False)
+        return Repository(tmp_path, Latest()).served(overrides)
+
+    async with a_rig(tmp_path, "a", "b", "c", scan=scan) as rig:
+        rig.backend.gate.close()
+        is_looking.close()
+        loading = asyncio.ensure_future(rig.loader.sync())
+        await asyncio.to_thread(rig.backend.gate.wait_held, 3)
+        syncing = asyncio.ensure_future(rig.loader.sync())
+        await asyncio.to_thread(is_looking.wait_held, 1)
+        is_looking.open()
+        rig.backend.gate.open()
+        await asyncio.gather(loading, syncing)
+        assert rig.states() == dict.fromkeys(["a/1", "b/1", "c/1"], "ready")
+        assert (next(looks), rig.backend.compiled) == (3, 3)

@@ -78,12 +78,9 @@ class Loader:
         Raises:
             ServingError: INVALID_INPUT if the repository is not there.
         """
-        tried = {name: self._catalogue.tried(name) for name in self._catalogue.names}
-        found = await asyncio.to_thread(self._find, self._overrides)
         before = self._catalogue.statuses()
-        self._catalogue.expect(found)
-        names = self._catalogue.names | {entry.name for entry in found}
-        await asyncio.gather(*(self._own(self._follow(name, _of(name, found), tried.get(name, {}))) for name in names))
+        while not await self._follow_all():
+            pass  # what loads have changed since that look is followed by the next, which is one for all models
         return self._catalogue.statuses() != before
 
     async def load(self, name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -127,15 +124,32 @@ class Loader:
                 self._serve(entry, model, found[entry])
             self._retire_others(name, found)
 
-    async def _follow(self, name: str, found: Found, tried: Mapping[str, Fingerprint]) -> None:
-        """Load and retire versions of a model as they were found; `tried` are the fingerprints from before that."""
+    async def _follow_all(self) -> bool:
+        """Look at the repository, and load and retire versions; tell whether all models are as they were found."""
+        tried = {name: self._catalogue.tried(name) for name in self._catalogue.names}
+        found = await asyncio.to_thread(self._find, self._overrides)
+        self._catalogue.expect(found)
+        of_names: dict[str, Found] = {name: {} for name in self._catalogue.names}
+        for entry, fingerprint in found.items():
+            of_names[entry.name][entry] = fingerprint
+        return all(
+            await asyncio.gather(
+                *(self._own(self._follow(name, theirs, tried.get(name, {}))) for name, theirs in of_names.items())
+            )
+        )
+
+    async def _follow(self, name: str, found: Found, tried: Mapping[str, Fingerprint]) -> bool:
+        """Load and retire versions of a model as they were found; `tried` are the fingerprints from before that.
+
+        Where a load has come between, which this would undo, do nothing and say so.
+        """
         async with self._lock(name):
             if self._catalogue.tried(name) != tried:
-                # A load has come between. What was found before it would undo it.
-                found = await asyncio.to_thread(self._find, self._overrides, name)
+                return False
             due = [entry for entry in found if self._is_due(entry, found[entry])]
             await asyncio.gather(*(self._load(entry, found[entry]) for entry in due))
             self._retire_others(name, found)
+            return True
 
     def _lock(self, name: str) -> asyncio.Lock:
         """Give what is held while a model changes; it is there as long as somebody holds it or waits for it."""
@@ -225,11 +239,6 @@ class Loader:
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)
         return task
-
-
-def _of(name: str, found: Found) -> Found:
-    """Give the versions of one model."""
-    return {entry: fingerprint for entry, fingerprint in found.items() if entry.name == name}
 
 
 def _failed(entry: Entry, reason: str) -> str:
