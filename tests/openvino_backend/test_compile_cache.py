@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
+from tests.conftest import without_rights
 
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
@@ -75,8 +76,8 @@ def test_a_process_that_waits_for_another_says_so(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_openvinos_to_complain_of(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with alone_in(tmp_path / "file" / "cache"):
-        pass
+    with alone_in(tmp_path / "file" / "cache") as is_of_use:
+        assert is_of_use
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
@@ -91,3 +92,19 @@ def test_a_model_is_compiled_into_a_cache_when_nobody_else_does(tmp_path: Path) 
         assert compiling.result(60).spec.name == "m"
     assert list(tmp_path.glob("*.blob"))
     assert not is_held(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("mode", "lacking"),
+    [(0o755, "the cache's lock"), (0o711, "the cache's lock"), (0o744, "the cache"), (0o700, "the cache")],
+)
+def test_a_model_is_compiled_whatever_the_server_may_do_in_its_cache(
+    readable_by_all: Path, mode: int, lacking: str
+) -> None:
+    (readable_by_all / "cache").mkdir(mode)
+    cached = ModelOptions("m", "CPU", {"CACHE_DIR": str(readable_by_all / "cache")})
+    backend = OpenVinoBackend()
+    with capture_logs() as logs, without_rights():
+        assert backend.compile(Source(MODEL), cached).spec.name == "m"
+    assert [(line["event"], line["log_level"]) for line in logs] == [(f"compiling without {lacking}", "warning")]
+    assert not list((readable_by_all / "cache").iterdir())

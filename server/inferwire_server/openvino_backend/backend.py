@@ -137,7 +137,9 @@ class OpenVinoBackend:
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         cache = config.get("CACHE_DIR")
-        with alone_in(Path(cache)) if cache else nullcontext():
+        with alone_in(Path(cache)) if cache else nullcontext(False) as is_cache_of_use:
+            if not is_cache_of_use:
+                config.pop("CACHE_DIR", None)
             compiled = self._core.compile_model(model, options.device, config)
             quick = None if options.pictures else compile_quick(self._core, source, model, compiled, config)
         # A request of a large model takes memory: one that keeps no states is not asked for them.

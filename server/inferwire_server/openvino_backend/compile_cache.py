@@ -27,16 +27,32 @@ _COUNTING = Lock()
 
 
 @contextmanager
-def alone_in(folder: Path) -> Generator[None]:
-    """Compile while nobody else does. A folder that cannot be written to changes for nobody."""
+def alone_in(folder: Path) -> Generator[bool]:
+    """Compile while nobody else does; give whether there is any use in the folder.
+
+    One that cannot be written to changes for nobody, and one that cannot be looked into would end the process.
+    """
     with ExitStack() as held:
         is_first = held.enter_context(_asking(folder))
+        is_of_use = True
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _lock(held.enter_context((folder / LOCK).open("ab")), folder, says_so=is_first)
         except OSError as error:
-            log.warning("compiling without the cache's lock", folder=str(folder), reason=str(error))
-        yield
+            is_of_use = _can_be_looked_into(folder)
+            event = "compiling without the cache's lock" if is_of_use else "compiling without the cache"
+            log.warning(event, folder=str(folder), reason=str(error))
+        yield is_of_use
+
+
+def _can_be_looked_into(folder: Path) -> bool:
+    try:
+        (folder / LOCK).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True  # that there is nothing was seen
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
