@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from tests.conftest import without_rights
 
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
-from inferwire_server.openvino_backend.compile_cache import LOCK, alone_in
+from inferwire_server.openvino_backend.compile_cache import LOCK, alone_in, kept_in
 
 MODEL = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
 
@@ -94,17 +96,64 @@ def test_a_model_is_compiled_into_a_cache_when_nobody_else_does(tmp_path: Path) 
     assert not is_held(tmp_path)
 
 
+NOT_KEPT = "not kept in the cache"
+
+
 @pytest.mark.parametrize(
-    ("mode", "lacking"),
-    [(0o755, "the cache's lock"), (0o711, "the cache's lock"), (0o744, "the cache"), (0o700, "the cache")],
+    ("mode", "said"),
+    [
+        (0o755, ["compiling without the cache's lock", NOT_KEPT]),
+        (0o711, ["compiling without the cache's lock", NOT_KEPT]),
+        (0o744, ["compiling without the cache"]),
+        (0o700, ["compiling without the cache"]),
+    ],
 )
 def test_a_model_is_compiled_whatever_the_server_may_do_in_its_cache(
-    readable_by_all: Path, mode: int, lacking: str
+    readable_by_all: Path, mode: int, said: list[str]
 ) -> None:
     (readable_by_all / "cache").mkdir(mode)
     cached = ModelOptions("m", "CPU", {"CACHE_DIR": str(readable_by_all / "cache")})
     backend = OpenVinoBackend()
     with capture_logs() as logs, without_rights():
         assert backend.compile(Source(MODEL), cached).spec.name == "m"
-    assert [(line["event"], line["log_level"]) for line in logs] == [(f"compiling without {lacking}", "warning")]
+    assert [(line["event"], line["log_level"]) for line in logs] == [(event, "warning") for event in said]
     assert not list((readable_by_all / "cache").iterdir())
+
+
+@contextmanager
+def without_room() -> Generator[None]:
+    """Let no file that is written have more than a few bytes, as on a full volume."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO"])
+def test_a_model_that_a_full_cache_does_not_keep_is_named(tmp_path: Path, device: str) -> None:
+    cached = ModelOptions("m", device, {"CACHE_DIR": str(tmp_path)})
+    backend = OpenVinoBackend()
+    with capture_logs() as logs:
+        with without_room():
+            backend.compile(Source(MODEL), cached)
+        assert [(line["event"], line["model"], line["folder"]) for line in logs] == [(NOT_KEPT, "m", str(tmp_path))]
+        for _ in range(2):
+            backend.compile(Source(MODEL), cached)
+        (blob,) = tmp_path.glob("*.blob")
+        blob.write_bytes(b"")  # it is written anew
+        backend.compile(Source(MODEL), cached)
+    assert len(logs) == 1
+
+
+def test_a_model_that_is_being_compiled_for_another_device_may_be_kept_yet(tmp_path: Path) -> None:
+    class Compiling:
+        """What AUTO gives that serves on a device until it has compiled for another."""
+
+        def get_property(self, name: str) -> object:
+            return {"EXECUTION_DEVICES": ["(CPU)"], "LOADED_FROM_CACHE": False}[name]
+
+    with capture_logs() as logs:
+        kept_in(tmp_path, "m", Compiling)
+    assert logs == []

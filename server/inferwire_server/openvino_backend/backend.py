@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
-from inferwire_server.openvino_backend.compile_cache import alone_in
+from inferwire_server.openvino_backend.compile_cache import alone_in, kept_in
 from inferwire_server.openvino_backend.device_check import check_device
 from inferwire_server.openvino_backend.errors import translate
 from inferwire_server.openvino_backend.graphs import Graphs
@@ -140,7 +141,8 @@ class OpenVinoBackend:
         with alone_in(Path(cache)) if cache else nullcontext(False) as is_cache_of_use:
             if not is_cache_of_use:
                 config.pop("CACHE_DIR", None)
-            compiled = self._core.compile_model(model, options.device, config)
+            compile_it = partial(self._core.compile_model, model, options.device, config)
+            compiled = kept_in(Path(cache), options.name, compile_it) if cache and is_cache_of_use else compile_it()
             quick = None if options.pictures else compile_quick(self._core, source, model, compiled, config)
         # A request of a large model takes memory: one that keeps no states is not asked for them.
         states = compiled_states_of(compiled) if model.get_variables() else ()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import fcntl
 from collections import Counter
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import structlog
 
@@ -43,6 +43,26 @@ def alone_in(folder: Path) -> Generator[bool]:
             event = "compiling without the cache's lock" if is_of_use else "compiling without the cache"
             log.warning(event, folder=str(folder), reason=str(error))
         yield is_of_use
+
+
+def kept_in(folder: Path, model: str, compile_it: Callable[[], Any]) -> Any:
+    """Compile a model, and warn if the folder has not got it then: OpenVINO is silent of a volume that is full."""
+    before = _blobs(folder)
+    compiled = compile_it()
+    # AUTO names a device in brackets that serves while it compiles for another: that may be kept yet.
+    is_final = not any(name.startswith("(") for name in compiled.get_property("EXECUTION_DEVICES"))
+    if is_final and not compiled.get_property("LOADED_FROM_CACHE") and _blobs(folder) == before:
+        log.warning("not kept in the cache", model=model, folder=str(folder))
+    return compiled
+
+
+def _blobs(folder: Path) -> dict[Path, int]:
+    """Give when each compiled model in it was written."""
+    found: dict[Path, int] = {}
+    for blob in folder.glob("*.blob"):
+        with suppress(OSError):  # somebody may be emptying it
+            found[blob] = blob.stat().st_mtime_ns
+    return found
 
 
 def _can_be_looked_into(folder: Path) -> bool:
