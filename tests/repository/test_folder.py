@@ -241,11 +241,10 @@ def test_a_link_to_where_nobody_may_go_is_a_model_that_does_not_load(readable_by
 @pytest.mark.parametrize("file", [b"\xe8/1/m.xml", b"\xe8/m.xml", b"\xe8.onnx"])
 def test_a_model_whose_name_is_not_utf_8_is_not_read_and_has_it_escaped(tmp_path: Path, file: bytes) -> None:
     repository = lay_out(tmp_path, "a.onnx", os.fsdecode(file))
-    with capture_logs() as logged:
-        other, odd = repository.served()
+    other, odd = repository.served()
     assert [(each.name, each.version) for each in (other, odd)] == [("a", "1"), (r"\xe8", "1")]
     assert failure(odd) == "its name, escaped here, is not UTF-8, expected one that is"
-    assert logged == []
+    assert warnings_of(repository) == []
 
 
 def test_settings_of_a_model_whose_name_is_not_utf_8_are_not_read(tmp_path: Path) -> None:
@@ -274,6 +273,17 @@ def test_what_is_told_of_files_whose_names_are_not_utf_8_has_them_escaped(tmp_pa
         Repository(tmp_path / odd / "gone", Latest()).scan()
 
 
+def test_a_repository_says_that_it_is_read_for_the_first_time_before_it_is(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "models", Latest())
+    with capture_logs() as logged:
+        with pytest.raises(ServingError, match="does not exist"):
+            repository.served()
+        lay_out(tmp_path / "models", "a.onnx")
+        repository.served()
+    line = {"event": "reading the model repository", "folder": f"{tmp_path}/models", "log_level": "info"}
+    assert logged == [line]
+
+
 def test_a_hard_link_to_its_file_makes_a_model_no_other(tmp_path: Path) -> None:
     (entry,) = lay_out(tmp_path / "models", "a.onnx").served()
     before = entry.fingerprint()
@@ -289,8 +299,9 @@ def warnings_of(repository: Repository) -> list[tuple[str, str]]:
     """What the repository says as it is read."""
     with capture_logs() as logged:
         repository.served()
-    assert all((line["event"], line["log_level"]) == ("passed over", "warning") for line in logged)
-    return [(line["folder"], line["reason"]) for line in logged]
+    warnings = [line for line in logged if line["log_level"] == "warning"]
+    assert all(line["event"] == "passed over" for line in warnings)
+    return [(line["folder"], line["reason"]) for line in warnings]
 
 
 def test_a_folder_without_a_model_is_named_with_what_it_has(tmp_path: Path) -> None:

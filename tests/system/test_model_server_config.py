@@ -101,7 +101,7 @@ def test_a_file_with_what_is_not_offered_is_refused_before_anything_is_served(tm
     command = [sys.executable, "-m", "inferwire_cli", "serve", "--config", str(file), "--http-port", "0"]
     done = subprocess.run([*command, "--grpc-port", "0"], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
-    (line,) = done.stdout.splitlines() or done.stderr.splitlines()
+    _, line = done.stdout.splitlines() or done.stderr.splitlines()
     assert "model 'a': shape is" in line
     assert "nirqe is no field" in line
 
