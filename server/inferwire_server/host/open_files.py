@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
+from errno import EMFILE, ENFILE
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 import structlog
@@ -38,5 +39,5 @@ def _why_none_more() -> str | None:
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
-        return error.strerror
+        return error.strerror if error.errno in (EMFILE, ENFILE) else None
     return None
