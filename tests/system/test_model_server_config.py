@@ -101,7 +101,8 @@ def test_a_file_with_what_is_not_offered_is_refused_before_anything_is_served(tm
     command = [sys.executable, "-m", "inferwire_cli", "serve", "--config", str(file), "--http-port", "0"]
     done = subprocess.run([*command, "--grpc-port", "0"], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
-    _, line = done.stdout.splitlines() or done.stderr.splitlines()
+    line = (done.stdout + done.stderr).splitlines()[-1]
+    assert json.loads(line)["event"] == "cannot serve"
     assert "model 'a': shape is" in line
     assert "nirqe is no field" in line
 

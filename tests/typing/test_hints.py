@@ -55,7 +55,7 @@ def test_hints_can_be_read_at_run_time(name: str) -> None:
     get_type_hints(PUBLIC[name])
 
 
-OF_THE_SDK = ("Memory", "ModelSource", "PortDescription", "RequestRuns")
+OF_THE_SDK = ("Memory", "ModelContents", "PortDescription", "RequestRuns")
 """What only members for the SDK's own use give."""
 
 NAMED_BY_ANOTHER = ("ExecutionNode", "RuntimeMap")
