@@ -297,7 +297,8 @@ def test_what_cannot_be_served_is_one_line(temporary: Path) -> None:
     with started("--workers", "2", "--model-repository", "nowhere", temporary=temporary) as (server, log):
         assert server.process.wait(END_S) == 1
         assert errors(log) == ["the model repository 'nowhere' does not exist"]
-        assert [line["event"] for line in log_lines(log)] == ["starting", "reading the model repository", "cannot serve"]
+        events = [line["event"] for line in log_lines(log)]
+        assert events == ["starting", "reading the model repository", "cannot serve"]
         assert len(tail(log).splitlines()) == 3
         assert_no_process_is_left(server)
         assert_nothing_is_left(server, temporary)
