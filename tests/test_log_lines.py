@@ -68,6 +68,26 @@ def test_lines_that_nobody_reads_are_lost_and_counted_before_the_next_that_goes(
     assert repr(pipe.handler).endswith(": 0 lines lost>")
 
 
+class Asked:
+    """Keeps how long was waited for room."""
+
+    def __init__(self) -> None:
+        self.waits_ms: list[float] = []
+
+    def poll(self, wait_ms: float) -> list[tuple[int, int]]:
+        """Find none."""
+        self.waits_ms.append(wait_ms)
+        return []
+
+
+def test_only_the_first_line_that_is_lost_waits_for_a_reader(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Asked()
+    monkeypatch.setattr(pipe.handler, "_room", asked)
+    for _ in range(3):
+        pipe.log("lost")
+    assert asked.waits_ms == [100, 0, 0]
+
+
 def test_what_is_told_of_lost_lines_may_have_to_wait_too(pipe: Pipe) -> None:
     for line in ("a" * (PAGE - 1), "b" * (PAGE - 1), "lost", "lost"):
         pipe.log(line)
