@@ -110,10 +110,11 @@ def test_a_shared_array_is_read_in_place(runtime: Any) -> None:
 
 @pytest.mark.parametrize("value", [3.0, 3, np.float32(3), np.float64(3), np.array(3.0), np.array(3, np.float32)])
 @pytest.mark.parametrize("model", ["scalar", "single"])
+@pytest.mark.parametrize("is_sole", [False, True])
 @BOTH
-def test_scalars(runtime: Any, model: str, value: Any, share: bool) -> None:
+def test_scalars(runtime: Any, model: str, value: Any, is_sole: bool, share: bool) -> None:
     request = runtime.compile(model).create_infer_request()
-    output = request.infer({0: value}, share_inputs=share)[0]
+    output = request.infer(value if is_sole else {0: value}, share_inputs=share)[0]
     assert output.shape == tuple(request.get_input_tensor().shape) == (() if model == "scalar" else (1,))
     if runtime.is_remote or model == "scalar" or isinstance(value, np.ndarray):
         # What openvino reads of a plain scalar for a [1] is memory it has freed.
