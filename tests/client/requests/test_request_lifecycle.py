@@ -421,8 +421,12 @@ INFERENCES: dict[str, Callable[[ov.InferRequest, Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("make_error", OF_A_PROGRAM.values(), ids=OF_A_PROGRAM.keys())
-@pytest.mark.parametrize("infer", INFERENCES.values(), ids=INFERENCES.keys())
+OF_ANY_MAKING = pytest.mark.parametrize("make_error", OF_A_PROGRAM.values(), ids=OF_A_PROGRAM.keys())
+IN_EVERY_WAY = pytest.mark.parametrize("infer", INFERENCES.values(), ids=INFERENCES.keys())
+
+
+@OF_ANY_MAKING
+@IN_EVERY_WAY
 def test_an_input_may_raise_errors_of_any_making(
     transport: FakeTransport,
     request_: ov.InferRequest,
@@ -438,8 +442,8 @@ def test_an_input_may_raise_errors_of_any_making(
     assert request_.infer(ONES)["out"].tolist() == [[2, 2, 2]]
 
 
-@pytest.mark.parametrize("make_error", OF_A_PROGRAM.values(), ids=OF_A_PROGRAM.keys())
-@pytest.mark.parametrize("infer", INFERENCES.values(), ids=INFERENCES.keys())
+@OF_ANY_MAKING
+@IN_EVERY_WAY
 def test_an_error_of_any_making_may_end_an_inference(
     transport: FakeTransport,
     request_: ov.InferRequest,
