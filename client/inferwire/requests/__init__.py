@@ -11,5 +11,5 @@ The objects that one inference is made of:
 | `Execution` | `Transport.submit`: what cancels the `Run` there | the `Run` | with the outcome |
 | `Submission` | `GrpcTransport`, as its `Execution` | the transport | with the outcome, however often it is sent |
 | `StreamExecution` | the same object, as a stream knows it | the stream | with the answer to its latest sending |
-| `LargeExecution` | `Sender`, where the inputs are too large for the stream | its `Submission` | with its unary call |
+| `LargeExecution` | `WireSender`, where inputs are too large for the stream | its `Submission` | with its unary call |
 """

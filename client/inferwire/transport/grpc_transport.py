@@ -38,10 +38,10 @@ from inferwire.transport.grpc_tensors import GrpcTensors
 from inferwire.transport.lending import Lending
 from inferwire.transport.lent_memory import Lend
 from inferwire.transport.releases import Released, Releases
-from inferwire.transport.sender import Sender
 from inferwire.transport.served_models import what_there_is
 from inferwire.transport.submission import Retries, Submission
 from inferwire.transport.uploads import upload_missing
+from inferwire.transport.wire_sender import WireSender
 from inferwire.values.plugin_version import Version
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
 from inferwire_proto.properties import PropertyValue, from_wire, map_from_wire, map_to_wire
@@ -68,7 +68,7 @@ class GrpcTransport:
         self._connection = connection = Connection(address, patience, credentials, self._releases.wake)
         self._caller = Caller(self._connection, self._address)
         self._lending = Lending(address, self._releases)
-        self._sender = Sender(self._address, self._compiled, self._lending)
+        self._sender = WireSender(self._address, self._compiled, self._lending)
         self._retries = Retries(self._sender, self._connection.replace, self._releases.flush)
         self._tensors = GrpcTensors(self._caller, self._releases)
         self._states = GrpcStates(self._caller, self._compiled, self._releases)

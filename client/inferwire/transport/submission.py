@@ -114,7 +114,7 @@ class Submission(StreamExecution):
 
 
 class Sender(Protocol):
-    """Sends executions."""
+    """Sends executions, however that is done: `WireSender` does."""
 
     def send(self, link: Link, submission: Submission) -> None:
         """Send an execution on a link."""

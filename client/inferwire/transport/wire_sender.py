@@ -22,8 +22,8 @@ _MOST_NAMING = 256
 """How many headers that name lent memory are kept."""
 
 
-class Sender:
-    """Sends executions to one server."""
+class WireSender:
+    """Sends executions to one server: the `Sender` of `Submission`s."""
 
     def __init__(self, address: str, compiled: CompiledModels, lending: Lending) -> None:
         self._address = address
@@ -36,7 +36,7 @@ class Sender:
         self._lent: dict[tuple[EncodedHeader, tuple[int, ...]], EncodedHeader] = {}
 
     def __repr__(self) -> str:
-        return f"<Sender to {self._address}: {len(self._headers)} headers>"
+        return f"<WireSender to {self._address}: {len(self._headers)} headers>"
 
     def send(self, link: Link, submission: Submission) -> None:
         """Send an execution on a link."""
