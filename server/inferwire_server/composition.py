@@ -12,6 +12,8 @@ from secrets import token_hex
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
+import structlog
+
 from inferwire_server import logs
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.core.ledger import JobLedger
@@ -37,6 +39,7 @@ from inferwire_server.host.own_folder import temporary_files_for
 from inferwire_server.host.shared_segments import SharedSegments
 from inferwire_server.metrics import Metrics
 from inferwire_server.repository.catalogue import Catalogue
+from inferwire_server.repository.entries import as_utf8
 from inferwire_server.repository.loader import Loader
 from inferwire_server.repository.tallies import Tallies
 from inferwire_server.service import (
@@ -63,6 +66,8 @@ from inferwire_server.settings import Settings
 
 if TYPE_CHECKING:
     from inferwire_server.traces import Traces
+
+log = structlog.stdlib.get_logger()
 
 
 def new_id() -> str:
@@ -112,6 +117,9 @@ async def compose(
     if settings.cache_dir is not None:
         await asyncio.to_thread(_make_cache, settings.cache_dir)
     repository = repository_of(settings)
+    if repository.source is not None:
+        # A file system that does not answer would leave a server that has not said anything.
+        log.info("reading the models", source=as_utf8(str(repository.source)))
     catalogue = Catalogue()
     catalogue.expect(await asyncio.to_thread(repository.served))
     tallies = Tallies(catalogue.statuses, clock)

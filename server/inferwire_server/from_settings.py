@@ -26,7 +26,8 @@ from inferwire_server.service.tensors import TensorLimits
 from inferwire_server.settings import MEBIBYTE, Settings
 
 AnyRepository: TypeAlias = Repository | ConfiguredRepository | NoRepository
-"""Where models are: what there is of them, which folders to watch for others, and why there are none."""
+"""Where models are: what is read for it, what there is of them, which folders to watch for others, and why there are
+none."""
 
 
 def check(settings: Settings) -> None:

@@ -273,17 +273,6 @@ def test_what_is_told_of_files_whose_names_are_not_utf_8_has_them_escaped(tmp_pa
         Repository(tmp_path / odd / "gone", Latest()).scan()
 
 
-def test_a_repository_says_that_it_is_read_for_the_first_time_before_it_is(tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "models", Latest())
-    with capture_logs() as logged:
-        with pytest.raises(ServingError, match="does not exist"):
-            repository.served()
-        lay_out(tmp_path / "models", "a.onnx")
-        repository.served()
-    line = {"event": "reading the model repository", "folder": f"{tmp_path}/models", "log_level": "info"}
-    assert logged == [line]
-
-
 def test_a_hard_link_to_its_file_makes_a_model_no_other(tmp_path: Path) -> None:
     (entry,) = lay_out(tmp_path / "models", "a.onnx").served()
     before = entry.fingerprint()

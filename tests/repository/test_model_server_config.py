@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 from tests.conftest import without_rights
 
 from inferwire_proto.errors import Code
@@ -151,15 +150,6 @@ def test_everything_that_is_not_offered_is_named_in_one_message(tmp_path: Path) 
 def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "config.json").write_text(text)
     assert said in refusal(ConfiguredRepository(tmp_path / "config.json", Latest()))
-
-
-def test_a_configuration_says_that_it_is_read_for_the_first_time_before_it_is(tmp_path: Path) -> None:
-    repository = ConfiguredRepository(tmp_path / "config.json", Latest())
-    with capture_logs() as logged:
-        for _ in range(2):
-            refusal(repository)
-    event = "reading the configuration and the models that it names"
-    assert logged == [{"event": event, "file": f"{tmp_path}/config.json", "log_level": "info"}]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

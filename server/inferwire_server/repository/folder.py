@@ -55,10 +55,14 @@ class Repository:
         self.root = root
         self._policy = policy
         self._told: frozenset[tuple[str, str]] = frozenset()
-        self._has_been_read = False
 
     def __repr__(self) -> str:
         return f"<Repository {self.root}>"
+
+    @property
+    def source(self) -> Path:
+        """Give the folder, or the file."""
+        return self.root
 
     @property
     def why_empty(self) -> str:
@@ -71,10 +75,6 @@ class Repository:
         Raises:
             ServingError: INVALID_INPUT if there is no such folder or file.
         """
-        if not self._has_been_read:
-            # A file system that does not answer would leave a server that has not said anything.
-            log.info("reading the model repository", folder=as_utf8(str(self.root)))
-            self._has_been_read = True
         models: dict[str, list[Entry]] = {}
         for entry in overridden(self.scan(), overrides):
             models.setdefault(entry.name, []).append(entry)

@@ -13,15 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-import structlog
-
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at
 from inferwire_server.repository.model_server_fields import Table, translate
 from inferwire_server.repository.setting_layers import Layer
-
-log = structlog.stdlib.get_logger()
 
 MIGRATION = "docs/from-openvino-model-server.md says what maps to what"
 
@@ -52,10 +48,14 @@ class ConfiguredRepository:
     def __init__(self, file: Path, policy: VersionPolicy) -> None:
         self._file = file
         self._policy = policy
-        self._has_been_read = False
 
     def __repr__(self) -> str:
         return f"<ConfiguredRepository {self._file}>"
+
+    @property
+    def source(self) -> Path:
+        """Give the file."""
+        return self._file
 
     @property
     def why_empty(self) -> str:
@@ -68,9 +68,6 @@ class ConfiguredRepository:
         Raises:
             ServingError: INVALID_INPUT if the file cannot be read, or says what is not offered here.
         """
-        if not self._has_been_read:
-            log.info("reading the configuration and the models that it names", file=as_utf8(str(self._file)))
-            self._has_been_read = True
         entries: list[Entry] = []
         for model in read_config(self._file):
             said = Layer(self._file.name, model.settings)

@@ -15,6 +15,11 @@ class NoRepository:
         return "<NoRepository>"
 
     @property
+    def source(self) -> None:
+        """Nothing is read."""
+        return None
+
+    @property
     def why_empty(self) -> str:
         """Say why there is nothing to serve."""
         return "no models are named, expected a folder with --model-repository, or --allow-uploads"

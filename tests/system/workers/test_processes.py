@@ -298,7 +298,7 @@ def test_what_cannot_be_served_is_one_line(temporary: Path) -> None:
         assert server.process.wait(END_S) == 1
         assert errors(log) == ["the model repository 'nowhere' does not exist"]
         events = [line["event"] for line in log_lines(log)]
-        assert events == ["starting", "reading the model repository", "cannot serve"]
+        assert events == ["starting", "reading the models", "cannot serve"]
         assert len(tail(log).splitlines()) == 3
         assert_no_process_is_left(server)
         assert_nothing_is_left(server, temporary)

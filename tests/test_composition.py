@@ -1,0 +1,29 @@
+"""What is built behind the sockets, and what the log hears of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from inferwire_server.composition import compose
+from inferwire_server.engine.fake_backend import FakeBackend
+from inferwire_server.errors import ServingError
+from inferwire_server.settings import Settings
+
+
+@pytest.mark.parametrize("flag", ["model_repository", "config"])
+async def test_the_log_names_what_is_read_before_it_is(tmp_path: Path, flag: str) -> None:
+    settings = Settings(**{flag: tmp_path / "gone"})  # pyright: ignore[reportArgumentType]
+    with capture_logs() as logged, pytest.raises(ServingError, match="gone"):
+        async with compose(settings, FakeBackend({})):
+            pass
+    assert logged == [{"event": "reading the models", "source": f"{tmp_path}/gone", "log_level": "info"}]
+
+
+async def test_the_log_says_nothing_of_models_where_there_is_nothing_to_read() -> None:
+    with capture_logs() as logged:
+        async with compose(Settings(allow_uploads=True), FakeBackend({})) as composition:
+            assert not composition.catalogue.statuses()
+    assert logged == []
