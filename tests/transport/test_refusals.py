@@ -330,4 +330,31 @@ async def test_the_log_has_the_id_that_an_answer_over_http_has(
             assert named.headers["x-request-id"] == f"of{path}"
             unnamed = await http.get(path)
             assert [line["request_id"] for line in logged] == [f"of{path}", unnamed.headers["x-request-id"]]
+            assert {line["path"] for line in logged} == {path}
             logged.clear()
+
+
+async def test_the_log_has_the_id_that_a_caller_over_grpc_gave(
+    channel: grpc.aio.Channel, caplog: pytest.LogCaptureFixture
+) -> None:
+    call: Any = channel.unary_unary(f"/{OIP}/ModelReady")
+    name = "inferwire_server.service.refusals"
+    with caplog.at_level(logging.DEBUG, name), capture_logs() as logged:
+        for metadata in ((("x-request-id", "mine"),), (("x-request-id", "x" * 129),), ()):
+            with pytest.raises(grpc.aio.AioRpcError):
+                await call(b"\xff", metadata=metadata)
+    assert [line.get("request_id") for line in logged] == ["mine", None, None]
+    assert {line["path"] for line in logged} == {f"/{OIP}/ModelReady"}
+
+
+async def test_the_log_has_the_id_of_a_request_on_a_stream(
+    channel: grpc.aio.Channel, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream: Any = channel.stream_stream(f"/{OIP}/ModelStreamInfer")()
+    name = "inferwire_server.service.refusals"
+    with caplog.at_level(logging.DEBUG, name), capture_logs() as logged:
+        for given in ("mine", "x" * 129):
+            await stream.write(oip.ModelInferRequest(model_name="nobody", id=given).SerializeToString())
+            await stream.read()
+        await stream.done_writing()
+    assert [line.get("request_id") for line in logged] == ["mine", None]

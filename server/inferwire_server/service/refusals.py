@@ -16,6 +16,8 @@ log = structlog.stdlib.get_logger(__name__)
 # structlog would make all of an event before it asks whether anybody wants it.
 _LEVEL = logging.getLogger(__name__)
 
+_NOWHERE: Mapping[str, str] = {}
+
 
 class Face(Enum):
     """By which way requests come: those on an SDK's session are executions, of which a call carries many."""
@@ -39,20 +41,19 @@ class Refusals:
         """How many there were, by the names of face and code."""
         return self._counts
 
-    def count(self, face: Face, error: ServingError, requests: int = 1, *, request_id: str = "") -> None:
+    def count(self, face: Face, error: ServingError, where: Mapping[str, str] = _NOWHERE, *, requests: int = 1) -> None:
         """Count requests that are answered with an error, unless a job has ended in it: jobs are counted as such.
 
-        The log has it, and why, at the level debug.
+        The log has it, why, and `where` it was, at the level debug.
         """
         if _LEVEL.isEnabledFor(logging.DEBUG):
-            told: dict[str, object] = {
-                "face": face.value,
-                "code": error.code.name,
-                "requests": requests,
-                "reason": error.message,
-            }
-            if request_id:
-                told["request_id"] = request_id
-            log.debug("answered with an error", **told)
+            log.debug(
+                "answered with an error",
+                face=face.value,
+                code=error.code.name,
+                requests=requests,
+                reason=error.message,
+                **where,
+            )
         if not error.is_of_job:
             self._counts[face.value, error.code.name] += requests

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from inferwire_server.transport.http.connection import Connection
 from inferwire_server.transport.http.exchange import Body, Headers
-from inferwire_server.transport.http.request_ids import HEADER
+from inferwire_server.transport.request_ids import HEADER
 
 GATHERED_BODY = 1024 * 1024
 """How much of a body that is no `LongBody` is gathered before the application is woken for it, and the peer waits."""

@@ -70,3 +70,8 @@ def exchange_of(scope: Scope) -> Exchanged:
     if exchange is None:
         raise bug("a request is asked about whose connection is done with it")
     return exchange
+
+
+def where_of(scope: Scope) -> dict[str, str]:
+    """Say in a log which request is meant: its path, and the id that its answer has."""
+    return {"path": scope["path"], "request_id": exchange_of(scope).request_id}

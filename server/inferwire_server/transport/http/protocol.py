@@ -21,9 +21,9 @@ from inferwire_server.transport.http.exchange import EXTENSION, Exchanged
 from inferwire_server.transport.http.joined_writes import JoinedWrites
 from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
 from inferwire_server.transport.http.request_headers import stated_length
-from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong, UnknownCoding
 from inferwire_server.transport.http.responses import error_body
+from inferwire_server.transport.request_ids import RequestIds
 from inferwire_server.transport.taking_over import TakeOver
 
 

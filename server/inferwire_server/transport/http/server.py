@@ -17,8 +17,8 @@ from uvicorn import Config, Server
 
 from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.protocol import HttpProtocol, Parting
-from inferwire_server.transport.http.request_ids import RequestIds
 from inferwire_server.transport.listening import BACKLOG, authority, listen
+from inferwire_server.transport.request_ids import RequestIds
 from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.tls import Tls
 

@@ -15,14 +15,14 @@ from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
-from inferwire_server.transport.http.exchange import exchange_of
-from inferwire_server.transport.http.request_ids import HEADER
+from inferwire_server.transport.http.exchange import exchange_of, where_of
 from inferwire_server.transport.http.responses import error_response
 from inferwire_server.transport.relay.audiences import http_audience
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.sums import Sum
+from inferwire_server.transport.request_ids import HEADER
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import RawCall
 from inferwire_server.transport.rpc.status import NO_METHOD
@@ -64,7 +64,7 @@ class RelayedApp:
         except (ServingError, asyncio.CancelledError, grpc.aio.AioRpcError) as error:
             refusal = _refusal(error)
             if not isinstance(error, asyncio.CancelledError):
-                self._refusals.count(Face.REST, refusal, request_id=exchange_of(scope).request_id)
+                self._refusals.count(Face.REST, refusal, where_of(scope))
             await error_response(refusal)(scope, receive, send)
             return
         await _written(answer)(scope, receive, send)

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Scope, Send
 
 from inferwire_server.errors import bug
 from inferwire_server.transport.http.exchange import EXTENSION, Exchanged, Headers
-from inferwire_server.transport.http.request_ids import HEADER
+from inferwire_server.transport.request_ids import HEADER
 
 _LENGTH = 4
 

@@ -19,7 +19,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face, Refusals
-from inferwire_server.transport.http.exchange import exchange_of
+from inferwire_server.transport.http.exchange import where_of
 from inferwire_server.transport.http.responses import error_response, problem
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rest.documentation import (
@@ -147,12 +147,11 @@ def _methods(request: Request) -> list[str]:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    path, request_id = request.scope["path"], exchange_of(request.scope).request_id
-    refusal = as_serving_error(error, path=path, request_id=request_id)
+    refusal = as_serving_error(error, **where_of(request.scope))
     _count(request, refusal)
     return error_response(refusal)
 
 
 def _count(request: Request, error: ServingError) -> None:
     app: Api = request.app
-    app.refusals.count(Face.REST, error, request_id=exchange_of(request.scope).request_id)
+    app.refusals.count(Face.REST, error, where_of(request.scope))

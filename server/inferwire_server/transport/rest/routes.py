@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from inferwire_server.errors import shutting_down
 from inferwire_server.service.refusals import Face, Refusals
-from inferwire_server.transport.http.exchange import exchange_of
+from inferwire_server.transport.http.exchange import where_of
 from inferwire_server.transport.http.responses import error_response
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rest.documentation import ERRORS, PATH_PARAMETERS
@@ -93,9 +93,9 @@ class RawRoute(APIRoute):
         await response(scope, receive, send)
 
     def _refusal(self, error: Exception, scope: Scope) -> Response:
-        request_id = exchange_of(scope).request_id
-        refusal = as_serving_error(error, path=scope["path"], request_id=request_id)
-        self._refusals.count(Face.REST, refusal, request_id=request_id)
+        where = where_of(scope)
+        refusal = as_serving_error(error, **where)
+        self._refusals.count(Face.REST, refusal, where)
         return error_response(refusal)
 
 

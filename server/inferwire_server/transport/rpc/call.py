@@ -233,7 +233,7 @@ class RpcCall:
         except asyncio.CancelledError:
             self._fail(self._why_cancelled)
         except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
-            self._fail(guard.refuse(error))
+            self._fail(guard.refuse(error, self._head))
         finally:
             guard.drain.leave()
             self._end()
@@ -272,7 +272,7 @@ class RpcCall:
             self._failure = error
             _wake(self._reading)
             return
-        self._fail(self._around.guard.refuse(error))
+        self._fail(self._around.guard.refuse(error, self._head))
         self._end()
 
     def _expire(self) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from inferwire_server.transport.http2.connection import Refused
 from inferwire_server.transport.http2.header_blocks import Field, list_size
+from inferwire_server.transport.request_ids import NAME, is_loggable
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 """The entries of a call's metadata. Values are text, but for those whose names end in `-bin`."""
@@ -51,6 +52,15 @@ class CallHead(NamedTuple):
     encoding: str
     is_grpc: bool
     byte_size: int
+
+    @property
+    def where(self) -> dict[str, str]:
+        """Say in a log which call is meant: its path, and its caller's own id for it."""
+        where = {"path": self.path}
+        for name, value in self.metadata:
+            if name == NAME and isinstance(value, str) and is_loggable(value):
+                where["request_id"] = value
+        return where
 
 
 def read_head(fields: Sequence[Field]) -> CallHead | Refused:

@@ -22,7 +22,7 @@ from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.refusing import as_serving_error
-from inferwire_server.transport.rpc.call_head import Metadata
+from inferwire_server.transport.rpc.call_head import CallHead, Metadata
 from inferwire_server.transport.rpc.caller import shown_key
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
@@ -112,12 +112,13 @@ class Guard:
         if self.drain.is_closed:
             raise shutting_down()
 
-    def refuse(self, error: Exception) -> RpcStatus:
+    def refuse(self, error: Exception, head: CallHead) -> RpcStatus:
         """Count a call that is refused, and say what was raised as gRPC says it."""
         if isinstance(error, RpcStatus):
             return error
-        refusal = as_serving_error(error)
-        self.refusals.count(Face.GRPC, refusal)
+        where = head.where
+        refusal = as_serving_error(error, **where)
+        self.refusals.count(Face.GRPC, refusal, where)
         return RpcStatus.of(refusal)
 
 

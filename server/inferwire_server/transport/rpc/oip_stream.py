@@ -17,6 +17,7 @@ from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.oip.inference import answer_of
 from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.refusing import as_serving_error, checked
+from inferwire_server.transport.request_ids import is_loggable
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.duplex import Duplex
 from inferwire_server.transport.rpc.oip_codec import (
@@ -95,8 +96,9 @@ class OipStream:
         try:
             return self._answer(pending)
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
-            refusal = as_serving_error(error)
-            self._services.refusals.count(Face.GRPC, refusal)
+            where = _where(pending.request_id)
+            refusal = as_serving_error(error, **where)
+            self._services.refusals.count(Face.GRPC, refusal, where)
             return encode_streamed_error(refusal.message, pending.request_id)
 
     def _receive(self, data: bytes) -> Coroutine[Any, Any, None] | None:
@@ -108,7 +110,7 @@ class OipStream:
         try:
             outcome = self._submit(plan_of(head, len(raw)), raw, received_at)
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
-            outcome = as_serving_error(error)
+            outcome = as_serving_error(error, **_where(request_id))
         self._put(_Pending(request_id, outcome))
         return None
 
@@ -117,7 +119,7 @@ class OipStream:
         try:
             outcome = self._submit(await long_plan(self._services, head), (), received_at)
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
-            outcome = as_serving_error(error)
+            outcome = as_serving_error(error, **_where(request_id))
         finally:
             self._is_reading = False
         self._put(_Pending(request_id, outcome))
@@ -142,3 +144,8 @@ class OipStream:
         message = checked(streamed, self._max_message_bytes)
         self._services.inference.answered(pending.outcome[1])
         return message
+
+
+def _where(request_id: str) -> dict[str, str]:
+    """Say in a log which request is meant."""
+    return {"request_id": request_id} if is_loggable(request_id) else {}

@@ -98,7 +98,7 @@ class Switchboard:
         except ServingError as refusal:
             # Nothing of a message is taken in from whoever shows no key: a few could take all memory.
             if not method.is_keyless:
-                return Refusal(stream, self._guard.refuse(refusal))
+                return Refusal(stream, self._guard.refuse(refusal, head))
             is_unread = not method.takes_stream
         call = RpcCall(stream, head, method, socket, around)
         return call.unread() if is_unread else call

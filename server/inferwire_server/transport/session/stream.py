@@ -205,7 +205,7 @@ class SessionStream:
 
     def _refuse(self, ids: Sequence[int], error: ServingError) -> None:
         """Answer that executions did not become a job."""
-        self._services.refusals.count(Face.SESSION, error, len(ids))
+        self._services.refusals.count(Face.SESSION, error, requests=len(ids))
         self.outbox.refuse(ids, error)
 
     def _cancel(self, execution_id: int) -> None:

@@ -1,4 +1,7 @@
-"""An id for every request: the caller's own where it gave one, else a new one, on every answer."""
+"""Ids of requests, by which a caller's log and the server's find each other: the caller's own where it gave one.
+
+Over HTTP every request has one, and its answer tells it.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,15 @@ from collections.abc import Iterable
 from itertools import count
 from secrets import token_hex
 
-HEADER = b"x-request-id"
+NAME = "x-request-id"
+HEADER = NAME.encode()
+
 _LONGEST = 128
+
+
+def is_loggable(given: str) -> bool:
+    """Whether a caller's id is one that one would want in a log."""
+    return 0 < len(given) <= _LONGEST and given.isascii() and given.isprintable()
 
 
 class RequestIds:
@@ -24,9 +34,8 @@ class RequestIds:
 
 
 def _given(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-    """Give the caller's id, unless it is something one would not want in a log."""
+    """Give the caller's id, if there is one that may be logged."""
     for name, value in headers:
         if name == HEADER:
-            text = value.decode("latin-1")
-            return value if 0 < len(value) <= _LONGEST and text.isascii() and text.isprintable() else None
+            return value if is_loggable(value.decode("latin-1")) else None
     return None
