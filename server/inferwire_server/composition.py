@@ -37,7 +37,7 @@ from inferwire_server.host.api_key_file import read_api_keys
 from inferwire_server.host.blobs import BlobStore
 from inferwire_server.host.own_folder import temporary_files_for
 from inferwire_server.host.shared_segments import SharedSegments
-from inferwire_server.metrics import Metrics
+from inferwire_server.metrics import Metrics, of_build, of_models, of_occupancies, of_refusals, of_results, of_tallies
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.entries import as_utf8
 from inferwire_server.repository.loader import Loader
@@ -216,13 +216,14 @@ def _services(
 
 def _metrics(parts: _Parts, services: Services) -> Metrics:
     """Have every metric read what it shows."""
-    metrics = Metrics(parts.tallies)
-    metrics.name_build(version("inferwire"), parts.engine.backend.version)
-    metrics.watch(lambda: parts.engine.devices)
-    metrics.watch_models(parts.catalogue.statuses)
-    metrics.watch_results(lambda: services.jobs.kept)
-    metrics.watch_refusals(lambda: services.refusals.counts)
-    return metrics
+    return Metrics(
+        lambda: of_tallies(parts.tallies),
+        lambda: of_build(version("inferwire"), parts.engine.backend.version),
+        lambda: of_occupancies(parts.engine.devices),
+        lambda: of_models(parts.catalogue.statuses()),
+        lambda: of_results(services.jobs.kept),
+        lambda: of_refusals(services.refusals.counts),
+    )
 
 
 def _blob_store(settings: Settings) -> BlobStore:

@@ -39,37 +39,18 @@ _HISTOGRAMS: tuple[tuple[str, str, Callable[[Tally], Histogram]], ...] = (
 
 
 class Metrics:
-    """Names what devices count, and reads queues and slots when it is asked: on the loop, and so all at one moment.
+    """Reads its sources when it is asked: on the loop, and so all at one moment. They are the functions `of_...` below.
 
     Every submitted job ends in one outcome, refused among them, or still waits or runs. A stack counts as so many
     jobs; those of its executions that were cancelled end with the others.
     """
 
-    def __init__(self, tallies: Tallies) -> None:
+    def __init__(self, *sources: Callable[[], Iterable[Metric]]) -> None:
         self._registry = CollectorRegistry()
-        self._collect(lambda: _of_tallies(tallies))
+        for collect in sources:
+            self._registry.register(_Collector(collect))
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
-
-    def name_build(self, version: str, openvino: str) -> None:
-        """Say at every scrape which version of the server runs, and of OpenVINO."""
-        self._collect(lambda: _of_build(version, openvino))
-
-    def watch(self, devices: Callable[[], Iterable[Device]]) -> None:
-        """Read the load of these devices at every scrape."""
-        self._collect(lambda: _of_occupancies(devices()))
-
-    def watch_models(self, served: Callable[[], Iterable[Served]]) -> None:
-        """Read at every scrape which of the repository's models are ready."""
-        self._collect(lambda: _of_models(served()))
-
-    def watch_results(self, kept: Callable[[], Kept]) -> None:
-        """Read at every scrape what is kept of named jobs that have ended."""
-        self._collect(lambda: _of_results(kept()))
-
-    def watch_refusals(self, counts: Callable[[], Mapping[tuple[str, str], int]]) -> None:
-        """Read at every scrape how many requests were answered with an error of no job, by face and code."""
-        self._collect(lambda: _of_refusals(counts()))
 
     def scrape(self) -> Scrape:
         """Read all metrics at once."""
@@ -78,10 +59,6 @@ class Metrics:
     async def text(self) -> bytes:
         """Write all metrics in the text format: on a thread, since for many models that takes a while."""
         return await asyncio.to_thread(self.scrape().text)
-
-    def _collect(self, collect: Callable[[], Iterator[Metric]]) -> None:
-        """Have this called at every scrape."""
-        self._registry.register(_Collector(collect))
 
 
 @dataclass(frozen=True)
@@ -103,10 +80,10 @@ class Scrape:
 class _Collector:
     """What the registry asks for metrics."""
 
-    collect: Callable[[], Iterator[Metric]]
+    collect: Callable[[], Iterable[Metric]]
 
 
-def _of_tallies(tallies: Tallies) -> Iterator[Metric]:
+def of_tallies(tallies: Tallies) -> Iterator[Metric]:
     """Yield the counters and the histograms of what was counted."""
     submitted = CounterMetricFamily(
         "inferwire_submitted_jobs", "Jobs that asked for a place in a queue.", labels=_LABELS
@@ -126,14 +103,14 @@ def _of_tallies(tallies: Tallies) -> Iterator[Metric]:
         yield family
 
 
-def _of_build(version: str, openvino: str) -> Iterator[Metric]:
+def of_build(version: str, openvino: str) -> Iterator[Metric]:
     """Yield the gauge whose labels tell versions."""
     build = GaugeMetricFamily("inferwire_build_info", "1, labelled with what runs.", labels=("version", "openvino"))
     build.add_metric((version, openvino), 1)
     yield build
 
 
-def _of_occupancies(devices: Iterable[Device]) -> Iterator[Metric]:
+def of_occupancies(devices: Iterable[Device]) -> Iterator[Metric]:
     """Yield the gauges of how busy devices and models are."""
     queued = GaugeMetricFamily("inferwire_queued_jobs", "Jobs waiting for a slot.", labels=_LABELS)
     busy = GaugeMetricFamily("inferwire_busy_slots", "Slots that run an inference.", labels=_LABELS)
@@ -150,7 +127,7 @@ def _of_occupancies(devices: Iterable[Device]) -> Iterator[Metric]:
     yield from (queued, busy, slots, bound, capacity)
 
 
-def _of_models(versions: Iterable[Served]) -> Iterator[Metric]:
+def of_models(versions: Iterable[Served]) -> Iterator[Metric]:
     """Yield the gauges of what has become of the repository's models."""
     labels = ("model", "version")
     ready = GaugeMetricFamily("inferwire_model_ready", "1 where the model takes jobs.", labels=labels)
@@ -165,13 +142,13 @@ def _of_models(versions: Iterable[Served]) -> Iterator[Metric]:
     yield from (ready, failed)
 
 
-def _of_results(kept: Kept) -> Iterator[Metric]:
+def of_results(kept: Kept) -> Iterator[Metric]:
     """Yield the gauges of what callers may still collect."""
     yield GaugeMetricFamily("inferwire_kept_jobs", "Named jobs that have ended and are kept.", kept.jobs)
     yield GaugeMetricFamily("inferwire_kept_result_bytes", "What kept jobs count, in bytes.", kept.byte_size)
 
 
-def _of_refusals(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
+def of_refusals(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
     """Yield the counter of the requests that were answered with an error of no job."""
     refused = CounterMetricFamily(
         "inferwire_refused_requests", "Requests answered with an error that is no job's.", labels=("face", "code")

@@ -22,7 +22,7 @@ from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics
+from inferwire_server.metrics import Metrics, of_occupancies, of_tallies
 from inferwire_server.repository.tallies import Tallies
 
 GOOD = Work((Tensor(BY_NAME["f32"], (1, 4), bytes(16)),), (0,))
@@ -73,10 +73,9 @@ class Client:
 @pytest.mark.parametrize("batching", [None, Batching(4), Batching(4, 0.001)])
 async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Batching | None) -> None:
     tallies, fake = Tallies(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
-    metrics = Metrics(tallies)
     clock = asyncio.get_running_loop().time
     async with Engine(FakeBackend({"m": fake}), QueueOptions(capacity=6), tallies.of, clock) as engine:
-        metrics.watch(lambda: engine.devices)
+        metrics = Metrics(partial(of_tallies, tallies), lambda: of_occupancies(engine.devices))
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=batching), "1")
         client = Client(engine, model)
         fake.gate.close()
@@ -109,10 +108,9 @@ async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Bat
 
 async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
     tallies, fake = Tallies(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
-    metrics = Metrics(tallies)
     clock = asyncio.get_running_loop().time
     async with Engine(FakeBackend({"m": fake}), QueueOptions(), tallies.of, clock) as engine:
-        metrics.watch(lambda: engine.devices)
+        metrics = Metrics(partial(of_tallies, tallies), lambda: of_occupancies(engine.devices))
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=Batching(8)), "1")
         client = Client(engine, model)
         fake.gate.close()
@@ -135,7 +133,7 @@ async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
 
 async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -> None:
     tallies, fake = Tallies(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
-    metrics = Metrics(tallies)
+    metrics = Metrics(partial(of_tallies, tallies))
     clock = asyncio.get_running_loop().time
     async with Engine(FakeBackend({"m": fake}), QueueOptions(), tallies.of, clock) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"), "1")
@@ -148,7 +146,7 @@ async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -
 
 async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -> None:
     tallies = Tallies()
-    metrics = Metrics(tallies)
+    metrics = Metrics(partial(of_tallies, tallies))
     async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), tallies.of) as engine:
         await engine.load(Source(Path("m.xml")), ModelOptions("m"))
         assert set(Scrape(metrics).outcomes) == {"finished", "failed", "cancelled", "expired", "refused"}
@@ -157,7 +155,7 @@ async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -
 
 async def test_a_model_is_counted_under_its_name_whatever_signs_that_has() -> None:
     name, tallies = 'a\\n"b"\nc\\', Tallies()
-    metrics = Metrics(tallies)
+    metrics = Metrics(partial(of_tallies, tallies))
     async with Engine(FakeBackend({name: FakeModel(echo_spec(name))}), QueueOptions(), tallies.of) as engine:
         await engine.load(Source(Path("m.xml")), ModelOptions(name), "1")
         families = [*text_string_to_metric_families(metrics.scrape().text().decode())]
@@ -173,7 +171,7 @@ async def test_buckets_have_what_is_below_their_bounds() -> None:
     tally = tallies.of("CPU", "uploaded")
     for rows in (1, 2, 3, 4, 300):
         tally.batch_sizes.observe(rows)
-    families = text_string_to_metric_families(Metrics(tallies).scrape().text().decode())
+    families = text_string_to_metric_families(Metrics(partial(of_tallies, tallies)).scrape().text().decode())
     (found,) = (family for family in families if family.name == "inferwire_batch_jobs")
     buckets = [(sample.labels["le"], sample.value) for sample in found.samples if "le" in sample.labels]
     assert buckets[:4] == [("1.0", 1), ("2.0", 2), ("4.0", 4), ("8.0", 4)]
@@ -185,7 +183,7 @@ async def test_a_scrape_is_of_one_moment_and_is_written_on_a_thread(threads: Bus
     tallies = Tallies()
     tally = tallies.of("CPU", "uploaded")
     threads.occupy()
-    writing = asyncio.ensure_future(Metrics(tallies).text())
+    writing = asyncio.ensure_future(Metrics(partial(of_tallies, tallies)).text())
     await asyncio.sleep(0)
     assert not writing.done()
     tally.submit(1)
@@ -197,7 +195,7 @@ async def test_a_scrape_is_of_one_moment_and_is_written_on_a_thread(threads: Bus
 
 async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
     tallies = Tallies()
-    metrics = Metrics(tallies)
+    metrics = Metrics(partial(of_tallies, tallies))
     clock = asyncio.get_running_loop().time
     async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), tallies.of, clock) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))
@@ -211,7 +209,7 @@ async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
 
 async def test_the_wire_s_time_is_what_a_finished_job_s_call_took_besides_it() -> None:
     now, tallies = 0.0, Tallies()
-    metrics = Metrics(tallies)
+    metrics = Metrics(partial(of_tallies, tallies))
     engine_of = partial(Engine, FakeBackend({"m": FakeModel(echo_spec("m"), choke)}), QueueOptions(), tallies.of)
     async with engine_of(lambda: now) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))
