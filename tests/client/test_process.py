@@ -112,13 +112,38 @@ FORKS = {
 }
 
 
-@pytest.mark.parametrize("forking", FORKS.values(), ids=FORKS)
-def test_a_forked_child_is_kept_waiting_by_none_of_its_parents_threads(forking: str) -> None:
+def run_forking(forking: str) -> tuple[str, str]:
+    """Give what a program prints that ends with how its forked child has."""
     # From 3.12 on Python warns of a fork beside threads, which is what this is about.
     program = PROGRAM.format(dedent(forking))
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert (done.stdout, done.stderr) == ("7\n", "")
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("forking", FORKS.values(), ids=FORKS)
+def test_a_forked_child_is_kept_waiting_by_none_of_its_parents_threads(forking: str) -> None:
+    assert run_forking(forking) == ("7\n", "")
+
+
+INHERITED = """
+        from inferwire.requests.run import Run
+
+        run, cancels, parent = Run(is_awaited=True), [], os.getpid()
+        run.execution = SimpleNamespace(cancel=lambda: cancels.append(os.getpid()))
+
+        def stop_in_child():
+            run.stop()
+            return run.answer_latch.is_set() and not cancels
+
+        status = fork(stop_in_child)
+        run.stop()
+        status = status if cancels == [parent] else cancels
+        """
+
+
+def test_a_forked_child_does_not_cancel_what_its_parent_waits_for() -> None:
+    assert run_forking(INHERITED) == ("7\n", "")
 
 
 class Renewed:

@@ -184,9 +184,12 @@ class Run(Latch):
             raise anew(self.error)
 
     def stop(self) -> None:
-        """Cancel it on the transport, and wake the thread that waits for its answer."""
+        """Cancel it on the transport, and wake the thread that waits for its answer.
+
+        A forked child leaves its parent's executions alone: they share a connection.
+        """
         execution, self.execution = self.execution, None
-        if execution is not None:
+        if execution is not None and self.pid == THIS.pid:
             execution.cancel()
         if self.answer_latch is not None:
             self.answer_latch.set()
