@@ -7,19 +7,24 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+import openvino as ov
 from tests.bench.rounds import Rows
 
 PACKAGES = ("openvino", "grpcio", "uvicorn", "uvloop", "numpy")
 
 
 def machine() -> str:
-    """Say what runs, on what, and how much else runs there now."""
+    """Say what runs, on what, how precisely, and how much else runs there now."""
     names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     processor = names[0].partition(":")[2].strip() if names else platform.machine()
     packages = ", ".join(f"{name} {version(name).partition('-')[0]}" for name in PACKAGES)
     load = os.getloadavg()[0]
+    # Processors of one name compute in bf16 or in f32, by their instructions: the same model takes one several times
+    # as long.
+    precision: ov.Type = ov.Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
     return (
-        f"{len(names)} cores of {processor} with a load of {load:.1f}, Python {platform.python_version()}, {packages}"
+        f"{len(names)} cores of {processor} with a load of {load:.1f}, inferring in {precision.to_string()}, "
+        f"Python {platform.python_version()}, {packages}"
     )
 
 
