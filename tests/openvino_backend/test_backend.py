@@ -22,7 +22,7 @@ from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import Dimension
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
-from inferwire_server.openvino_backend.backend import OpenVinoBackend
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime
 
 CPU_TYPES = [row for row in ELEMENT_TYPES if row.name not in NOT_ON_CPU]
@@ -250,8 +250,12 @@ def long_running(folder: Path) -> Source:
     return saved(folder, [("y", node)], [x])
 
 
-def test_a_running_inference_is_cancelled_and_its_slot_runs_again(backend: OpenVinoBackend, tmp_path: Path) -> None:
-    slot = compiled(backend, long_running(tmp_path)).create_slot()
+@pytest.mark.parametrize("device", ["CPU", "AUTO"])
+def test_a_running_inference_is_cancelled_and_its_slot_runs_again(
+    backend: OpenVinoBackend, tmp_path: Path, device: str
+) -> None:
+    source = replace(long_running(tmp_path), by_settings=True)
+    slot = backend.compile(source, ModelOptions("m", device)).create_slot()
     with ThreadPoolExecutor() as threads:
         running = threads.submit(slot.run, [f32(np.ones((LONG, LONG)))], [0])
         # A cancel before the start does not stick, so it is repeated until the inference has ended.
@@ -272,7 +276,33 @@ def test_a_cancel_of_an_idle_slot_does_not_stick(backend: OpenVinoBackend, tmp_p
 # --- exports
 
 
-@pytest.mark.parametrize("device", ["AUTO", "MULTI:CPU"])
+@pytest.mark.parametrize(("device", "is_chosen"), [("AUTO", True), ("AUTO:CPU", False)])
+def test_settings_that_leave_the_choice_to_auto_get_the_only_device(
+    backend: OpenVinoBackend, tmp_path: Path, device: str, is_chosen: bool
+) -> None:
+    source = replace(identity(tmp_path, BY_NAME["f32"]), by_settings=True)
+    assert is_of_cpu(backend.compile(source, ModelOptions("m", device))) is is_chosen
+    # Who says how AUTO is to choose means it, and so does a client.
+    assert not is_of_cpu(backend.compile(source, ModelOptions("m", device, {"MODEL_PRIORITY": "HIGH"})))
+    assert not is_of_cpu(backend.compile(replace(source, by_settings=False), ModelOptions("m", device)))
+
+
+def test_auto_chooses_where_there_are_several_devices(tmp_path: Path) -> None:
+    class OfTwoDevices(OpenVinoBackend):
+        def devices(self) -> tuple[str, ...]:
+            return ("CPU", "GPU")
+
+    source = replace(identity(tmp_path, BY_NAME["f32"]), by_settings=True)
+    assert not is_of_cpu(OfTwoDevices().compile(source, ModelOptions("m")))
+
+
+def is_of_cpu(model: OpenVinoModel) -> bool:
+    """Whether a model was compiled for the CPU itself, and not for a device that has chosen it."""
+    assert model.devices == ("CPU",)
+    return "MULTI_DEVICE_PRIORITIES" not in model.properties
+
+
+@pytest.mark.parametrize("device", ["AUTO:CPU", "MULTI:CPU"])
 def test_a_model_of_the_repository_that_cannot_be_exported_says_what_to_set(
     backend: OpenVinoBackend, tmp_path: Path, device: str
 ) -> None:

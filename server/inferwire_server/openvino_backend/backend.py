@@ -26,6 +26,7 @@ from inferwire_server.openvino_backend.device_check import check_device
 from inferwire_server.openvino_backend.errors import translate
 from inferwire_server.openvino_backend.graphs import Graphs
 from inferwire_server.openvino_backend.properties import (
+    chooses_device,
     config_of,
     execution_devices,
     property_value,
@@ -46,6 +47,9 @@ from inferwire_server.openvino_backend.specs import (
 )
 
 log = structlog.stdlib.get_logger()
+
+AUTO = "AUTO"
+"""The device that chooses among those that there are."""
 
 _DEFAULT_PROPERTIES: dict[str, Any] = {"PERFORMANCE_HINT": "THROUGHPUT"}
 
@@ -124,16 +128,29 @@ class OpenVinoBackend:
         found = translate(Code.INVALID_INPUT, lambda: self._core.get_versions(device))
         return {name: PluginVersion(v.description, v.build_number) for name, v in found.items()}
 
+    def _device_for(self, source: Source, options: ModelOptions) -> str:
+        """Give the device to compile for: where settings leave the choice to AUTO and there is but one, that one.
+
+        AUTO stops no inference that has begun, exports nothing, and takes any property. A client that asks for it gets
+        it all the same, and may read back what openvino says there.
+        """
+        devices = self.devices()
+        if options.device != AUTO or not source.by_settings or len(devices) != 1:
+            return options.device
+        (only,) = devices
+        return AUTO if chooses_device(self._core, only, options.properties) else only
+
     def _compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
+        device = self._device_for(source, options)
         config = config_of(options.properties)
         if not any(name in config for name in _OWN_PARALLELISM):
             config |= _DEFAULT_PROPERTIES
         if source.is_compiled:
             core: Any = self._core
-            imported = core.import_model(source.path.read_bytes(), options.device, config)
-            graphs = Graphs(imported, renewal(self._core, source, options.device, config))
+            imported = core.import_model(source.path.read_bytes(), device, config)
+            graphs = Graphs(imported, renewal(self._core, source, device, config))
             return OpenVinoModel(graphs, imported_spec(options.name, imported))
-        again = renewal(self._core, source, options.device, config)
+        again = renewal(self._core, source, device, config)
         model = read_to_run(self._core, source)
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
@@ -141,7 +158,7 @@ class OpenVinoBackend:
         with alone_in(Path(cache)) if cache else nullcontext(False) as is_cache_of_use:
             if not is_cache_of_use:
                 config.pop("CACHE_DIR", None)
-            compile_it = partial(self._core.compile_model, model, options.device, config)
+            compile_it = partial(self._core.compile_model, model, device, config)
             compiled = kept_in(Path(cache), options.name, compile_it) if cache and is_cache_of_use else compile_it()
             quick = None if options.pictures else compile_quick(self._core, source, model, compiled, config)
         # A request of a large model takes memory: one that keeps no states is not asked for them.
@@ -149,7 +166,7 @@ class OpenVinoBackend:
         spec = spec_of(options.name or model.friendly_name, compiled, states, names)
         graphs = Graphs(compiled, again)
         spec = replace(spec, rt_info=texts(model.get_rt_info()))
-        return OpenVinoModel(graphs, spec, quick, options.device if source.by_settings else "")
+        return OpenVinoModel(graphs, spec, quick, device if source.by_settings else "")
 
 
 class OpenVinoModel:

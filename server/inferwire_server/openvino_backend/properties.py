@@ -45,6 +45,12 @@ def execution_devices(compiled: ov.CompiledModel) -> tuple[str, ...]:
     return tuple(device.strip("()") for device in compiled.get_property("EXECUTION_DEVICES"))
 
 
+def chooses_device(core: ov.Core, device: str, properties: Properties) -> bool:
+    """Whether one of the properties tells AUTO how to choose, and says nothing to a device."""
+    of_auto = set(core.get_property("AUTO", "SUPPORTED_PROPERTIES"))
+    return not (of_auto - set(core.get_property(device, "SUPPORTED_PROPERTIES"))).isdisjoint(properties)
+
+
 def property_value(value: Any) -> PropertyValue:
     """Make a property's value one that travels."""
     if isinstance(value, dict):
