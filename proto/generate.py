@@ -51,7 +51,7 @@ def in_private_pool(stub: str) -> str:
 
 CONTRACTS = (
     Contract(ROOT / "proto/inferwire_proto", ROOT / "proto/inferwire_proto", in_common_pool),
-    Contract(ROOT / "proto/open_inference", ROOT / "server/inferwire_server/transport/oip/stubs", in_private_pool),
+    Contract(ROOT / "proto/open_inference", ROOT / "server/inferwire_server/open_inference/stubs", in_private_pool),
 )
 
 

@@ -48,7 +48,8 @@ COMPOSITION = tuple(
     f"inferwire_server.{name}"
     for name in ("process", "server", "sockets", "renewals", "composition", "from_settings", "traces")
 )
-OIP_STUBS = "inferwire_server.transport.oip.stubs"
+OPEN_INFERENCE = "inferwire_server.open_inference"
+OIP_STUBS = f"{OPEN_INFERENCE}.stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
 CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")
 OPENVINO_BACKEND = "inferwire_server.openvino_backend"
@@ -268,14 +269,21 @@ def web_in_transports(found: Import) -> bool:
 
 
 def stubs_in_transports(found: Import) -> bool:
-    """Let messages end where a transport decodes them."""
+    """Let messages end where they are decoded: in a transport, or where a model's configuration is read."""
     is_stub = found.is_of(OIP_STUBS) or "_pb2" in found.name
-    return is_stub and not lies_in(found.importer, "inferwire_proto", SERVER_TRANSPORT, CLIENT_TRANSPORT)
+    decodes = lies_in(found.importer, "inferwire_proto", SERVER_TRANSPORT, CLIENT_TRANSPORT, OPEN_INFERENCE)
+    return is_stub and not decodes
 
 
 def oip_stubs_in_the_server(found: Import) -> bool:
-    """Keep the Open Inference Protocol's messages in the server's transports."""
-    return found.is_of(OIP_STUBS) and not lies_in(found.importer, SERVER_TRANSPORT)
+    """Keep the Open Inference Protocol's messages in the server's transports, and where configurations are read."""
+    return found.is_of(OIP_STUBS) and not lies_in(found.importer, SERVER_TRANSPORT, OPEN_INFERENCE)
+
+
+def configurations_know_only_core(found: Import) -> bool:
+    """Let what reads a model's configuration know nothing of who has one read."""
+    allowed = found.is_of(OPEN_INFERENCE, "inferwire_server.core", "inferwire_server.errors")
+    return lies_in(found.importer, OPEN_INFERENCE) and found.is_of("inferwire_server") and not allowed
 
 
 def cli_starts_light(found: Import) -> bool:
@@ -321,6 +329,7 @@ RULES: tuple[Rule, ...] = (
     web_in_transports,
     stubs_in_transports,
     oip_stubs_in_the_server,
+    configurations_know_only_core,
     cli_starts_light,
     commands_know_no_side,
 )
@@ -388,6 +397,8 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (web_in_transports, "inferwire_server.server", "import uvicorn"),
     (stubs_in_transports, "inferwire.core", "from inferwire_proto.inferwire.v1 import types_pb2"),
     (oip_stubs_in_the_server, "inferwire.transport.oip", f"import {OIP_STUBS}"),
+    (oip_stubs_in_the_server, "inferwire_server.repository.entries", f"import {OIP_STUBS}"),
+    (configurations_know_only_core, f"{OPEN_INFERENCE}.model_config", f"import {REPOSITORY}"),
     (cli_starts_light, "inferwire_cli.__main__", "import inferwire"),
     (commands_know_no_side, "inferwire_cli.bench", "from inferwire.core import Core"),
     (commands_know_no_side, "inferwire_cli.top.show", "def f():\n    from inferwire_server.settings import Settings"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tests.bench.networks import Array, Network
 
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 DATATYPES = {"float32": "FP32", "uint8": "UINT8"}
 HEADER_LENGTH = "Inference-Header-Content-Length"

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 V1 = "/inferwire.v1"
 FOREVER = threading.Event()

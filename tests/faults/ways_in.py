@@ -13,7 +13,7 @@ import numpy as np
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 ROW = np.arange(4, dtype=np.float32)
 V1 = "/inferwire.v1.InferenceService"

@@ -17,6 +17,7 @@ from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
+from inferwire_server.open_inference.stubs import grpc_service_pb2
 from inferwire_server.service.values import Inference, ServedModel
 from inferwire_server.transport.http.bodies import decompress
 from inferwire_server.transport.http2 import frames as http2
@@ -25,7 +26,6 @@ from inferwire_server.transport.http2.frames import ConnectionFailed
 from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.http2.stream import Stream
 from inferwire_server.transport.oip.override import read_override
-from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.rest import json_elements, oip_request
 from inferwire_server.transport.rest.binary_extension import Tail, header_length, raw_input
 from inferwire_server.transport.rpc import oip_codec, oip_plans

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import inferwire
 from inferwire_cli.server_process import ServerProcess, running_server
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 
 MODELS = Path(__file__).parents[2] / "deploy/models"
 DIGITS = MODELS / "digits_mlp/1/digits_mlp.xml"

@@ -13,7 +13,7 @@ from tests.soak.sample import Sample
 from tests.soak.tally import OK, Tally
 
 from inferwire_proto.errors import CODE_METADATA
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 CALLS = 4
 STREAMED = 16

@@ -21,10 +21,10 @@ from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import BY_NAME, FakeModel
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 from inferwire_server.service import Services
 from inferwire_server.service.values import Region
 from inferwire_server.settings import Settings
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
 
 SHAPE = (2, 4)
 WHOLE = 32

@@ -24,8 +24,8 @@ from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 from inferwire_server.settings import Settings
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
 
 Models = dict[str, FakeModel]
 OIP = "inference.GRPCInferenceService"

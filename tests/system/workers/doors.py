@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from inferwire_cli.server_process import ServerProcess
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2 as v1
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 OIP = "inference.GRPCInferenceService"
 V1 = "inferwire.v1.InferenceService"

@@ -14,7 +14,7 @@ from tests.system.workers.conftest import ONE, ROW, SHARED, save_scaling
 from tests.system.workers.doors import OIP, Door, inferred, oip_request, rest_tensor
 
 from inferwire_proto.inferwire.v1 import models_pb2
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 
 def rest_control(door: Door, name: str, verb: str) -> None:

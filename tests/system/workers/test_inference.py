@@ -31,7 +31,7 @@ from tests.system.workers.doors import (
 
 import inferwire as ov
 from inferwire_cli.server_process import ServerProcess
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 
 def run_counts(door: Door) -> list[int]:

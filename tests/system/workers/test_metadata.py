@@ -15,7 +15,7 @@ from tests.system.workers.conftest import ONE
 from tests.system.workers.doors import OIP, TIMEOUT_S, Door, oip_request
 
 from inferwire_cli.server_process import ServerProcess
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 from inferwire_server.transport.rpc.messages import PREFIX
 
 CONNECTIONS = 12

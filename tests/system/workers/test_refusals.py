@@ -15,7 +15,7 @@ from tests.system.workers.doors import OIP, V1, Door, oip_request, opened_doors,
 
 from inferwire_cli.server_process import ServerProcess, running_server
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 NAME = "silero_vad_stateful"
 LONG = "9" * 5000

@@ -11,7 +11,7 @@ from tests.system.workers.conftest import FLAGS, ROW
 from tests.system.workers.doors import OIP, call, oip_request, opened_doors, rest_tensor
 
 from inferwire_cli.server_process import running_server
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 TRACE_ID, PARENT_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = f"00-{TRACE_ID}-{PARENT_ID}-01"

@@ -15,8 +15,8 @@ import tritonclient.http
 from tests.transport.conftest import plain
 from tritonclient.utils import InferenceServerException
 
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.settings import Settings
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 
 INFO = {
     "log_file": "",

@@ -13,7 +13,7 @@ import pytest
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.engine.fake_backend import FakeModel
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 
 SERVICE = "/inference.GRPCInferenceService"
 OPEN = Dimension(0, None)

@@ -8,8 +8,8 @@ from typing import Any
 import tritonclient.grpc.model_config_pb2 as their_config
 import tritonclient.grpc.service_pb2 as theirs
 
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as ours
-from inferwire_server.transport.oip.stubs import model_config_pb2 as our_config
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as ours
+from inferwire_server.open_inference.stubs import model_config_pb2 as our_config
 
 
 def fields(message: Any) -> Iterator[tuple[Any, ...]]:

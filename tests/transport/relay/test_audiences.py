@@ -11,8 +11,8 @@ from starlette.routing import Route
 from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_server.composition import Composition
 from inferwire_server.errors import ServingError
+from inferwire_server.open_inference.stubs import grpc_service_pb2
 from inferwire_server.service import Services
-from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.relay.audiences import HTTP, RPC, Reach, http_audience
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferwire_proto.inferwire.v1.devices_pb2 import Device, ListDevicesResponse
-from inferwire_server.transport.oip.stubs.grpc_service_pb2 import MemoryUsage, ModelStatistics, ModelStatisticsResponse
+from inferwire_server.open_inference.stubs.grpc_service_pb2 import MemoryUsage, ModelStatistics, ModelStatisticsResponse
 from inferwire_server.transport.relay.sums import (
     NUMBERS,
     Sum,

@@ -19,8 +19,8 @@ from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.oip.metadata import EXTENSIONS
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
 
 Models = dict[str, FakeModel]

@@ -8,9 +8,9 @@ import grpc
 import pytest
 
 from inferwire_proto.errors import CODE_METADATA
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 
 SERVICE = "/inference.GRPCInferenceService"
 

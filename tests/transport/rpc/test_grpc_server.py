@@ -21,12 +21,12 @@ from tests.transport.http2.wire import data, data_in, goes, headers
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.engine.fake_backend import FakeModel
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.service import HealthService, Services
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.listening import CannotListen
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc import grpc_server as grpc_server_module
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES

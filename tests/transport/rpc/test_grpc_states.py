@@ -19,9 +19,9 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2, states_pb2, types_pb2
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as oip
 
 STATES: Any = states_pb2.DESCRIPTOR.services_by_name["StateService"]
 TARGET = inference_pb2.Target(served="counts")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.service.values import ServedModel, SharedPlace
 from inferwire_server.transport.oip.inference import OipAnswer, OipOutput
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
 from inferwire_server.transport.rpc.oip_plans import plan_of
 

@@ -16,7 +16,7 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, BY_OIP
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.engine.fake_backend import FakeModel
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 
 Models = dict[str, FakeModel]
 

@@ -15,10 +15,10 @@ from google.protobuf.message import Message
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.open_inference.stubs import model_config_pb2 as pb
 from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.models import Model
 from inferwire_server.transport.oip.metadata import PLATFORM, dimensions
-from inferwire_server.transport.oip.stubs import model_config_pb2 as pb
 
 _OFFERED = frozenset(
     {

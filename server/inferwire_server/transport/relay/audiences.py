@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from starlette.routing import compile_path
 
 from inferwire_proto.inferwire.v1 import inference_pb2
-from inferwire_server.transport.oip.stubs.grpc_service_pb2 import LogSettingsRequest
+from inferwire_server.open_inference.stubs.grpc_service_pb2 import LogSettingsRequest
 from inferwire_server.transport.relay.sums import (
     Sum,
     sum_devices,

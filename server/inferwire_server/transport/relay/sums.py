@@ -17,7 +17,7 @@ import orjson
 from google.protobuf.message import Message
 
 from inferwire_proto.inferwire.v1.devices_pb2 import ListDevicesResponse
-from inferwire_server.transport.oip.stubs.grpc_service_pb2 import ModelStatisticsResponse
+from inferwire_server.open_inference.stubs.grpc_service_pb2 import ModelStatisticsResponse
 
 Sum: TypeAlias = Callable[[Sequence[bytes]], bytes]
 """Makes the answers of all workers to one call, the lead's own first, the one answer that callers get."""

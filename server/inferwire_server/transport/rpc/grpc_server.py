@@ -20,11 +20,11 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
+from inferwire_server.open_inference.stubs import grpc_service_pb2
 from inferwire_server.service import Services
 from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.http2.server import Http2Server
 from inferwire_server.transport.listening import BACKLOG, listen
-from inferwire_server.transport.oip.stubs import grpc_service_pb2
 from inferwire_server.transport.rpc import health_calls, oip_calls
 from inferwire_server.transport.rpc.call_head import CallHead
 from inferwire_server.transport.rpc.context import Context

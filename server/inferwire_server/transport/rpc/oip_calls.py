@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import NoReturn
 
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.service import Services
 from inferwire_server.service.values import Region
 from inferwire_server.transport.draining import Drain
@@ -15,7 +16,6 @@ from inferwire_server.transport.oip.logs import log_settings, set_log_settings
 from inferwire_server.transport.oip.metadata import extensions_of, model_metadata
 from inferwire_server.transport.oip.shared_memory import no_cuda
 from inferwire_server.transport.oip.statistics import statistics
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.oip.tracing import set_trace_settings
 from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.context import Context

@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from inferwire_proto import raw_fields
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.service.values import SharedPlace
 from inferwire_server.transport.oip.inference import FINAL_RESPONSE, OipAnswer, OipOutput
 from inferwire_server.transport.oip.shared_memory import parameters_of
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 
 RAW_INPUT_FIELD = 7
 RAW_OUTPUT_FIELD = 6

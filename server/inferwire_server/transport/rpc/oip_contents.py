@@ -12,8 +12,8 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.oip.datatypes import check_count
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 
 _AT_ONCE = 1 << 16
 """How many elements are read at once: between them other threads have their turn."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
+from inferwire_server.open_inference.stubs import model_config_pb2
 from inferwire_server.service.values import Region
 from inferwire_server.transport.oip.metadata import ModelMetadata, TensorMetadata
 from inferwire_server.transport.oip.repository import IndexEntry
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
-from inferwire_server.transport.oip.stubs import model_config_pb2
 
 
 def encode_metadata(metadata: ModelMetadata) -> pb.ModelMetadataResponse:

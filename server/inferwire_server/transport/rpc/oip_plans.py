@@ -16,12 +16,12 @@ from inferwire_proto.element_types import ElementType
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.service import Services
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedPlace, SharedTensor, Wanted
 from inferwire_server.transport.oip.datatypes import input_type
 from inferwire_server.transport.oip.inference import contents_beside_raw, output_form, wanted_of
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.raw_inputs import RawInput
 from inferwire_server.transport.refusing import check_few
 from inferwire_server.transport.rpc.oip_contents import typed_tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.oip.logs import LogValue
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.refusing import check_few
 
 

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.errors import ServingError
+from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.service.values import Wanted
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.oip.inference import answer_of
-from inferwire_server.transport.oip.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.refusing import as_serving_error, checked
 from inferwire_server.transport.request_ids import is_loggable
 from inferwire_server.transport.rpc.context import Context
