@@ -11,13 +11,13 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition, compose
-from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.values import Inference, ServedModel, Wanted
 from inferwire_server.settings import Settings
 

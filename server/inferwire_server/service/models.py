@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.layers import LayerTime, RuntimeModel
+from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.models import Model, model_of
@@ -17,7 +18,6 @@ from inferwire_server.errors import ServingError
 from inferwire_server.repository.catalogue import Catalogue, Served
 from inferwire_server.repository.loader import Loader
 from inferwire_server.service.forbidden_properties import refuse_forbidden
-from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.uploads import UploadService
 from inferwire_server.service.values import ServedModel, Target
 

@@ -13,6 +13,7 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.engine.device import Device
@@ -21,7 +22,6 @@ from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.tallies import Tallies
 from inferwire_server.server import Composition
-from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.values import ServedModel
 from inferwire_server.settings import Settings
 from inferwire_server.transport.oip.config import describe
@@ -68,6 +68,14 @@ READ: list[tuple[dict[str, Any], LoadOptions]] = [
     ),
     ({"sequence_batching": {"direct": {}}}, LoadOptions()),
     ({"parameters": {"NUM_STREAMS": {"string_value": "2"}}}, LoadOptions(properties={"NUM_STREAMS": "2"})),
+    (
+        {"parameters": {"TARGET_DEVICE": {"string_value": "GPU.1"}, "HINT_BF16": {"string_value": "YES"}}},
+        LoadOptions(device="GPU.1", properties={"INFERENCE_PRECISION_HINT": "bf16"}),
+    ),
+    (
+        {"parameters": {"HINT_BF16": {"string_value": "NO"}, "ENABLE_BATCH_PADDING": {"string_value": "YES"}}},
+        LoadOptions(),
+    ),
     ({"input": [{**X, "dims": [2, -1]}], "output": [X]}, LoadOptions(shapes={"x": [2, -1]})),
     ({"max_batch_size": 8, "input": [{**X, "dims": [4]}]}, LoadOptions(max_batch=8, shapes={"x": [-1, 4]})),
     ({"input": [X]}, LoadOptions()),

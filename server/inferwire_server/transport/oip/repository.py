@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
-from inferwire_server.service.load_options import LoadOptions
 from inferwire_server.service.models import Served
 from inferwire_server.transport.oip.override import read_override
 

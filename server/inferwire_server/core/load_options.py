@@ -1,4 +1,4 @@
-"""What a caller asks of a model as it loads it, over the settings that the model has."""
+"""What a model configuration asks of a model: a caller's, over the settings that the model has, or its own file's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """Settings to lay over a model's own; what is None or empty stays as it is there.
+    """Settings of a model; what is None or empty stays as others say it.
 
     Attributes:
         device: What it is compiled for.

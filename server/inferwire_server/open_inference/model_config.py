@@ -1,0 +1,121 @@
+"""What a model configuration of the Open Inference Protocol says, as settings of ours.
+
+Knows the message's fields, and not where it is from. Which of them may be there is for those to say who read one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from google.protobuf.message import Message
+
+from inferwire_proto.errors import Code
+from inferwire_server.core.load_options import LoadOptions
+from inferwire_server.errors import ServingError
+from inferwire_server.open_inference.stubs import model_config_pb2 as pb
+
+OFFERED = frozenset(
+    {
+        "name",
+        "platform",
+        "backend",
+        "version_policy",
+        "max_batch_size",
+        *(f"{kind}.{field}" for kind in ("input", "output") for field in ("name", "data_type", "dims")),
+        "input.format",
+        "dynamic_batching.preferred_batch_size",
+        "dynamic_batching.max_queue_delay_microseconds",
+        "sequence_batching.oldest.max_candidate_sequences",
+        "sequence_batching.max_sequence_idle_microseconds",
+        *(f"instance_group.{field}" for field in ("name", "kind", "count")),
+        "parameters",
+    }
+)
+"""What becomes a setting, or is true of every model; what says nothing, as a switch that is off, may be there, too."""
+
+RESHAPE = "RESHAPE_IO_LAYERS"
+"""The parameter of Triton's OpenVINO backend with which dimensions are those that a model is to have."""
+
+_DEVICES = {pb.ModelInstanceGroup.KIND_CPU: "CPU", pb.ModelInstanceGroup.KIND_GPU: "GPU"}
+
+_DEVICE, _BF16 = "TARGET_DEVICE", "HINT_BF16"
+
+WITHOUT_EFFECT = ("CPU_EXTENSION_PATH", "ENABLE_BATCH_PADDING", "SKIP_OV_DYNAMIC_BATCHSIZE")
+"""Parameters of Triton's OpenVINO backend of which nothing depends here: libraries are loaded with --extension."""
+
+
+def load_options(config: pb.ModelConfig, *, says_batch: bool, who: str) -> LoadOptions:
+    """Give the settings; `says_batch` tells a largest batch of 0 from none, between which the message does not.
+
+    Raises:
+        ServingError: UNIMPLEMENTED, with `who` says it, for instances on several devices.
+    """
+    dynamic, sequences = config.dynamic_batching, config.sequence_batching
+    device, slots = _instances(config.instance_group, who)
+    parameters = {name: parameter.string_value for name, parameter in config.parameters.items()}
+    return LoadOptions(
+        device=parameters.get(_DEVICE) or device,
+        slots=slots,
+        version_policy=_version_policy(config.version_policy),
+        shapes=_shapes(config),
+        properties=_properties(parameters),
+        max_batch=config.max_batch_size if says_batch else None,
+        max_batch_delay_us=dynamic.max_queue_delay_microseconds or None,
+        preferred_batches=tuple(dynamic.preferred_batch_size),
+        max_sequences=sequences.oldest.max_candidate_sequences or None,
+        sequence_idle_s=sequences.max_sequence_idle_microseconds / 1e6 or None,
+    )
+
+
+def others_said(message: Message, path: str = "") -> Iterator[str]:
+    """Name the fields that say something and are not among the offered ones."""
+    for field, value in message.ListFields():
+        name = path + field.name
+        if name in OFFERED:
+            continue
+        kind = field.message_type
+        if kind is None or kind.GetOptions().map_entry:
+            yield name
+            continue
+        for part in value if field.is_repeated else (value,):
+            yield from others_said(part, f"{name}.")
+
+
+def is_yes(value: str | None) -> bool:
+    """Tell whether a parameter of Triton's OpenVINO backend is on."""
+    return value is not None and value.upper() == "YES"
+
+
+def _version_policy(policy: pb.ModelVersionPolicy) -> str | None:
+    match policy.WhichOneof("policy_choice"):
+        case "latest":
+            return f"latest:{max(policy.latest.num_versions, 1)}"
+        case "all":
+            return "all"
+        case "specific":
+            return ",".join(map(str, policy.specific.versions)) or None
+        case None:
+            return None
+
+
+def _instances(groups: Sequence[pb.ModelInstanceGroup], who: str) -> tuple[str | None, int | None]:
+    """Give the device and the slots that are asked for."""
+    if len(groups) > 1:
+        raise ServingError(
+            Code.UNIMPLEMENTED,
+            f"{who} has {len(groups)} instance groups, expected one: a model has its slots on one device",
+        )
+    return (_DEVICES.get(groups[0].kind), groups[0].count or None) if groups else (None, None)
+
+
+def _shapes(config: pb.ModelConfig) -> dict[str, list[int]]:
+    """Give the shapes of inputs. Where there are batches, a row's are stated."""
+    rows = [-1] if config.max_batch_size > 0 else []
+    return {given.name: [*rows, *given.dims] for given in config.input if given.dims}
+
+
+def _properties(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Give OpenVINO's properties: what is no word of Triton's backend is one of them."""
+    own = {_DEVICE, _BF16, RESHAPE, *WITHOUT_EFFECT}
+    precision = {"INFERENCE_PRECISION_HINT": "bf16"} if is_yes(parameters.get(_BF16)) else {}
+    return {name: value for name, value in parameters.items() if name not in own} | precision
