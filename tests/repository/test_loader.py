@@ -63,9 +63,9 @@ class SlowEntry(Entry):
         self._stand()
         return super().settings()
 
-    def model_file(self) -> Path:
+    def model_file(self, name: str | None = None) -> Path:
         self._stand()
-        return super().model_file()
+        return super().model_file(name)
 
     def fingerprint(self) -> Fingerprint:
         self._stand()

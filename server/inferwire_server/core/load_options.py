@@ -22,6 +22,9 @@ class LoadOptions:
         preferred_batches: The sizes that runs take if they can.
         max_sequences: How many callers' states it keeps at once.
         sequence_idle_s: After how long without an inference a caller's states are freed.
+        labels: The file that names its classes, beside its versions.
+        file: The file of a version that is the model.
+        warm_up: Shapes of the zeros that it runs before it is ready.
     """
 
     device: str | None = None
@@ -34,6 +37,9 @@ class LoadOptions:
     preferred_batches: Sequence[int] = ()
     max_sequences: int | None = None
     sequence_idle_s: float | None = None
+    labels: str | None = None
+    file: str | None = None
+    warm_up: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
 
     def settings(self) -> dict[str, Any]:
         """Write them as the model's `inferwire.toml` would."""
@@ -48,5 +54,8 @@ class LoadOptions:
             "preferred_batches": list(self.preferred_batches) or None,
             "max_sequences": self.max_sequences,
             "sequence_idle_s": self.sequence_idle_s,
+            "labels": self.labels,
+            "file": self.file,
+            "warm_up": {name: list(shape) for name, shape in self.warm_up.items()} or None,
         }
         return {name: value for name, value in table.items() if value is not None}

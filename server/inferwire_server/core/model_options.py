@@ -11,6 +11,7 @@ from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
+from inferwire_server.core.stated_ports import StatedPorts
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Source:
 
     One that `is_compiled` is what `CompiledModel.export` once gave. A shape or the preprocessing of "" is that of the
     only input. `free` names inputs that take every length, with "" for all. `batch` is the length of every input's
-    batch dimension. With `by_settings` it is the operator's settings that say all this, and not a caller.
+    batch dimension. `stated` is what its inputs and outputs are said to be. With `by_settings` it is the operator's
+    settings that say all this, and not a caller.
     """
 
     path: Path
@@ -44,6 +46,7 @@ class Source:
     preprocessing: tuple[Preprocessing, ...] = ()
     batch: Dimension | None = None
     free: frozenset[str] = frozenset()
+    stated: StatedPorts | None = None
     by_settings: bool = False
 
 

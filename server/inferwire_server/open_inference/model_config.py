@@ -74,7 +74,8 @@ def others_said(message: Message, path: str = "") -> Iterator[str]:
         if name in OFFERED:
             continue
         kind = field.message_type
-        if kind is None or kind.GetOptions().map_entry:
+        # A reshape to no dimensions says something, too.
+        if kind is None or kind.GetOptions().map_entry or kind is pb.ModelTensorReshape.DESCRIPTOR:
             yield name
             continue
         for part in value if field.is_repeated else (value,):

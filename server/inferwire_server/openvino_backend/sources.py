@@ -9,13 +9,15 @@ from typing import Any, TypeAlias
 
 import openvino as ov
 
+from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import Source
-from inferwire_server.core.specs import Dimension, Shape
-from inferwire_server.errors import UnfitSetting
+from inferwire_server.core.specs import Dimension, ModelSpec, Shape
+from inferwire_server.core.stated_ports import StatedPorts
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 from inferwire_server.openvino_backend.preprocessing import build_in
 from inferwire_server.openvino_backend.screening import part_inputs_from_results, refuse_unsafe
-from inferwire_server.openvino_backend.specs import check_inputs, partial_shape
+from inferwire_server.openvino_backend.specs import check_inputs, partial_shape, spec_of
 
 Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]
 """Makes one more of a compiled model."""
@@ -40,6 +42,7 @@ def read_model(core: Any, source: Source) -> ov.Model:
 
     Raises:
         UnfitSetting: For a setting of the operator's that does not fit it.
+        ServingError: MODEL_FAILED if its inputs or outputs are not what they are said to be.
     """
     model: ov.Model = core.read_model(source.path, source.weights)
     if source.by_settings:
@@ -48,6 +51,8 @@ def read_model(core: Any, source: Source) -> ov.Model:
         if source.free:
             _set_free(model, source.free)
         _reshape(model, source.reshape)
+    if source.stated is not None:
+        _fit(model, source.stated)
     if source.batch is not None:
         with _blaming("batch"):
             _set_batch(model, source.batch)
@@ -91,6 +96,22 @@ def _set_free(model: ov.Model, names: frozenset[str]) -> None:
     ports = model.inputs if "" in names else [known[name] for name in names]
     ranked = [port for port in ports if port.get_partial_shape().rank.is_static]
     model.reshape({port: ov.PartialShape([-1] * len(port.get_partial_shape())) for port in ranked})
+
+
+def _fit(model: ov.Model, stated: StatedPorts) -> None:
+    """Make inputs what they are said to be as far as the model leaves that open, and check the rest."""
+    ports = _ports(model)
+    shapes = stated.input_shapes(ports.inputs)
+    if shapes:
+        try:
+            model.reshape({model.inputs[position]: partial_shape(shape) for position, shape in shapes.items()})
+        except OPENVINO_ERRORS as error:
+            raise ServingError(Code.MODEL_FAILED, f"{stated.source}: dims: {str(error).strip()}") from error
+    stated.check_outputs(_ports(model).outputs)
+
+
+def _ports(model: ov.Model) -> ModelSpec:
+    return spec_of(model.friendly_name, model, ())
 
 
 def _set_batch(model: ov.Model, batch: Dimension) -> None:

@@ -20,8 +20,12 @@ from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
 from inferwire_server.repository.setting_layers import Layer, told
+from inferwire_server.repository.triton_config import CONFIG_NAME, TritonConfig, read_triton_config
 
 _NOT_UTF8 = "its name, escaped here, is not UTF-8, expected one that is"
+
+SAVED_MODEL_SUFFIX = ".savedmodel"
+"""The ending of a folder that is a SavedModel and lies in that of a version, as `model.savedmodel`."""
 
 _LOAD = "what it is loaded with"
 """Who says the settings that a load brings."""
@@ -35,12 +39,13 @@ Fingerprint: TypeAlias = frozenset[tuple[str | int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One version of a model in the repository, the folder or file it lies in, and the model's settings file.
+    """One version of a model in the repository, the folder or file it lies in, and the model's settings files.
 
     Attributes:
+        config_file: Triton's file, whose settings lie below those of the settings file.
         rival: Where another of the same name and version lies.
         obstacle: Why the model is not read, as its folder that cannot be; its versions may not be known then.
-        overrides: Settings over those of the file, each over those before it.
+        overrides: Settings over those of the files, each over those before it.
     """
 
     name: str
@@ -48,13 +53,15 @@ class Entry:
     location: Path
     rival: Path | None = None
     settings_file: Path | None = None
+    config_file: Path | None = None
     obstacle: str = ""
     overrides: tuple[Layer, ...] = field(default=(), compare=False)
 
     def fingerprint(self) -> Fingerprint:
         """Identify the files, permissions, settings and obstacles; any change gives another value."""
         # What the settings name, such as labels, lies beside them.
-        settings = () if self.settings_file is None else self.settings_file.parent.glob("*")
+        beside = self.settings_file or self.config_file
+        settings = () if beside is None else beside.parent.glob("*")
         marks = frozenset(mark for file in (*self._files(), *settings) if (mark := _mark(file)))
         said = [dict(layer.table) for layer in self.overrides]
         return marks | {(self.obstacle, str(self.rival), json.dumps(said, sort_keys=True))}
@@ -71,25 +78,33 @@ class Entry:
         """Read the model's settings; the defaults where it has no file.
 
         Raises:
-            ServingError: MODEL_FAILED if the file is broken, or what lies over it.
+            ServingError: MODEL_FAILED if a file is broken, or what lies over it.
         """
-        file, layers = self.settings_file, self._layers()
+        file, config = self.settings_file or self.config_file, self._config()
+        layers = self._layers(config)
         folder = self.location if file is None else file.parent
-        return settings_from(layers, folder) if layers else ModelSettings()
+        settings = settings_from(layers, folder) if layers else ModelSettings()
+        return settings if config is None else replace(settings, stated=config.stated, unused=config.unused)
 
     def why_unfit(self, unfit: UnfitSetting, device: str) -> ServingError:
         """Say of a setting that does not fit the model who says it; without anybody's, this is the device."""
         try:
-            return told(unfit, self._layers(), device)
+            return told(unfit, self._layers(self._config()), device)
         except ServingError:
             return unfit  # its file has changed since
 
-    def _layers(self) -> list[Layer]:
-        file = self.settings_file
-        return [*self.overrides] if file is None else [read_layer(file), *self.overrides]
+    def _config(self) -> TritonConfig | None:
+        return None if self.config_file is None else read_triton_config(self.config_file, self.name)
 
-    def model_file(self) -> Path:
+    def _layers(self, config: TritonConfig | None) -> list[Layer]:
+        below = [] if config is None else [config.layer]
+        own = [] if self.settings_file is None else [read_layer(self.settings_file)]
+        return [*below, *own, *self.overrides]
+
+    def model_file(self, name: str | None = None) -> Path:
         """Find what the runtime reads: a model file, or the folder of a TensorFlow SavedModel.
+
+        With a name it is the one of this name, whatever else is there.
 
         Raises:
             ServingError: MODEL_FAILED if there is none, more than one, another of this name and version, or if the
@@ -106,7 +121,7 @@ class Entry:
         if self.location.is_file():
             return self.location
         try:
-            files = _model_files(self.location)
+            files = [file for file in _model_files(self.location) if name in (None, file.name)]
             for file in files:
                 file.stat()  # it may be in a folder that nobody may enter, though its names can be read
         except OSError as error:
@@ -119,7 +134,7 @@ class Entry:
         raise ServingError(
             Code.MODEL_FAILED,
             f"version {self.version} of model '{self.name}' has to hold one model file "
-            f"({' '.join(MODEL_SUFFIXES)}), found {found}",
+            f"({' '.join(MODEL_SUFFIXES) if name is None else as_utf8(name)}), found {found}",
         )
 
 
@@ -128,20 +143,23 @@ def entries_at(path: Path) -> list[Entry]:
     if path.name.startswith("."):
         return []
     if path.is_file():
-        return [Entry(path.stem, "1", path)] if path.suffix in MODEL_SUFFIXES else []
+        return [Entry(path.stem, "1", path)] if _is_model_file(path) else []
     if not path.is_dir():
         return []
-    settings_file = path / FILE_NAME
-    # A link that leads nowhere, or a folder that a container's mount has made of it, is one that cannot be read.
-    settings = settings_file if os.path.lexists(settings_file) else None
+    settings, config = _if_there(path / FILE_NAME), _if_there(path / CONFIG_NAME)
     versions = sorted((child for child in path.iterdir() if is_version(child)), key=lambda child: int(child.name))
     if versions:
-        return [Entry(path.name, str(int(child.name)), child, settings_file=settings) for child in versions]
-    return [Entry(path.name, "1", path, settings_file=settings)] if _model_files(path) else []
+        return [Entry(path.name, str(int(child.name)), child, None, settings, config) for child in versions]
+    # What Triton has a configuration of is a model, though its files are not there.
+    is_model = config is not None or _model_files(path)
+    return [Entry(path.name, "1", path, None, settings, config)] if is_model else []
 
 
 def versions_at(location: Path, name: str, over: Layer) -> list[Entry]:
-    """List the versions of the model at a location, at least one, under this name and with `over` over its settings."""
+    """List the versions of the model at a location, at least one, under this name and with `over` over its settings.
+
+    Triton's configuration is none of them.
+    """
     try:
         entries = entries_at(location)
         is_there = location.exists()
@@ -149,14 +167,14 @@ def versions_at(location: Path, name: str, over: Layer) -> list[Entry]:
     except OSError as error:
         entries, reason = [], error
     found = one_of_each(entries) or [Entry(name, "1", location, obstacle=unreadable(reason))]
-    return [replace(entry, name=name, overrides=(over,)) for entry in found]
+    return [replace(entry, name=name, config_file=None, overrides=(over,)) for entry in found]
 
 
 def named_in_utf8(entry: Entry) -> Entry:
     """Escape a name that is not UTF-8, which no answer could have in it, and let nothing of its model be read."""
     if (name := as_utf8(entry.name)) == entry.name:
         return entry
-    return replace(entry, name=name, settings_file=None, obstacle=_NOT_UTF8)
+    return replace(entry, name=name, settings_file=None, config_file=None, obstacle=_NOT_UTF8)
 
 
 def as_utf8(name: str) -> str:
@@ -208,8 +226,25 @@ def _policy_of(entry: Entry, default: VersionPolicy) -> VersionPolicy:
         return default
 
 
+def _if_there(file: Path) -> Path | None:
+    """Give a file if there is one: a link that leads nowhere, or a folder that a mount has made of it, cannot be read.
+
+    The reader says so.
+    """
+    return file if os.path.lexists(file) else None
+
+
 def _model_files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if file.suffix in MODEL_SUFFIXES and not file.name.startswith("."))
+    """List the files that are models, and the folders that are SavedModels as Triton has them."""
+    return sorted(file for file in folder.iterdir() if _is_model_file(file) or _is_saved_model(file))
+
+
+def _is_model_file(file: Path) -> bool:
+    return file.suffix in MODEL_SUFFIXES and not file.name.startswith(".") and file.name != CONFIG_NAME
+
+
+def _is_saved_model(folder: Path) -> bool:
+    return folder.suffix == SAVED_MODEL_SUFFIX and (folder / SAVED_MODEL).is_file()
 
 
 def _mark(file: Path) -> tuple[str | int, ...] | None:

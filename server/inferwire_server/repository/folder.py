@@ -4,6 +4,7 @@
     NAME/model files              one version, 1
     NAME.onnx                     a single file, one version, 1
     NAME/inferwire.toml           the model's settings; optional
+    NAME/config.pbtxt             settings as Triton has them, below those; optional
 
 The folder of one model, or one model file, is a repository too: a folder is that of one model if it has version folders
 and nothing else that is a model. It says what it passes over.

@@ -1,4 +1,4 @@
-"""What the operator decides for one model: its `inferwire.toml`, read and checked.
+"""What the operator decides for one model: its `inferwire.toml`, read and checked, and what lies below and over it.
 
 Every setting is optional, and so is the file. Nothing here opens the model: whether a shape or an input
 fits it is said when it is loaded.
@@ -20,6 +20,7 @@ from inferwire_server.core.batch_options import BatchOptions
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
+from inferwire_server.core.stated_ports import StatedPorts
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.batch_settings import KEYS, sizes, with_keys_alone
@@ -74,6 +75,9 @@ class ModelSettings:
         sequences_wait: Whether one caller more waits; else it is refused.
         sequence_idle_s: After how long without an inference a caller's states are freed.
         preprocessing: What is done to inputs before the model, by name; "" names the only one.
+        file: The file of a version that is the model, where there are several.
+        stated: What the model is said to take and give.
+        unused: What Triton's configuration says that changes nothing here.
     """
 
     device: str | None = None
@@ -93,13 +97,24 @@ class ModelSettings:
     sequences_wait: bool | None = None
     sequence_idle_s: float | None = None
     preprocessing: dict[str, InputPreprocessing] = field(default_factory=dict[str, InputPreprocessing])
+    file: str | None = None
+    stated: StatedPorts | None = None
+    unused: tuple[str, ...] = ()
 
     def source(self, path: Path) -> Source:
         """Say what is read where the model lies there."""
         recorded = tuple(each.recorded(name) for name, each in self.preprocessing.items())
         reshape = {name: shape for name, shape in self.shapes.items() if not isinstance(shape, str)}
         free = frozenset(name for name, shape in self.shapes.items() if shape == ANY)
-        return Source(path, reshape=reshape, free=free, batch=self.batch, preprocessing=recorded, by_settings=True)
+        return Source(
+            path,
+            reshape=reshape,
+            free=free,
+            batch=self.batch,
+            preprocessing=recorded,
+            stated=None if self.stated is None else self.stated.without_shapes(self.shapes),
+            by_settings=True,
+        )
 
     def options(self, name: str, defaults: ModelOptions, batches: BatchOptions = _NO_BATCHES) -> ModelOptions:
         """Say how the model of this name is compiled where others are compiled with these defaults.
@@ -298,6 +313,7 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "weight": _weight,
     "batch": _batch,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
+    "file": lambda value: text(value, "the name of a model file of a version"),
     "labels": lambda value: text(value, "the name of a file beside this one"),
     "idle_unload_s": _seconds,
     "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),

@@ -80,8 +80,11 @@ class VersionLoads:
 
     def _read(self, entry: Entry) -> tuple[Source, ModelOptions]:
         """Read what is to be compiled, and how: its folder may lie on a slow file system."""
-        settings = entry.settings()
-        return settings.source(entry.model_file()), settings.options(entry.name, self._options, self._batches)
+        settings, name = entry.settings(), entry.name
+        if settings.unused:
+            log.info("fields without effect", model=name, version=entry.version, fields=settings.unused)
+        source = settings.source(entry.model_file(settings.file))
+        return source, settings.options(name, self._options, self._batches)
 
     def _known(self, entry: Entry) -> Served:
         """Give what is known of a version that is being loaded: it may have been unloaded as idle meanwhile."""

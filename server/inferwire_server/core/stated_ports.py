@@ -1,0 +1,117 @@
+"""What a configuration says that a model takes and gives, and whether the model does.
+
+What it says more closely than the model, as a length where any would do, is what the model is to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from inferwire_proto.element_types import ElementType
+from inferwire_proto.errors import Code
+from inferwire_server.core.specs import Dimension, PortSpec, Shape
+from inferwire_server.core.tensors import write_shape
+from inferwire_server.errors import ServingError
+
+_ANY = Dimension(0, None)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedPort:
+    """What is said of one input or output; None where nothing is. A length of -1 may be any that the model takes."""
+
+    element_type: ElementType | None = None
+    dims: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class StatedPorts:
+    """What is said of a model's inputs and outputs, by name.
+
+    Attributes:
+        source: Who says it, as an error names it.
+        most_rows: The most rows of a batch, which dimensions then leave out; 0 where they are whole shapes.
+    """
+
+    source: str
+    inputs: Mapping[str, StatedPort]
+    outputs: Mapping[str, StatedPort]
+    most_rows: int = 0
+
+    def without_shapes(self, names: Iterable[str]) -> StatedPorts:
+        """Give what is said but for the shapes of these inputs, and those of outputs, which come of them; "" is all."""
+        others = set(names)
+        if not others:
+            return self
+        shaped = set(self.inputs) if "" in others else others
+        inputs = {name: _without_dims(port) if name in shaped else port for name, port in self.inputs.items()}
+        outputs = {name: _without_dims(port) for name, port in self.outputs.items()}
+        return replace(self, inputs=inputs, outputs=outputs)
+
+    def input_shapes(self, ports: Sequence[PortSpec]) -> dict[int, Shape]:
+        """Check a model's inputs, and give the shapes of those that are to have others, by position.
+
+        Raises:
+            ServingError: MODEL_FAILED naming all that is not as it is said.
+        """
+        shapes = self._shapes("input", self.inputs, ports)
+        return {position: shape for position, shape in shapes.items() if shape != ports[position].shape}
+
+    def check_outputs(self, ports: Sequence[PortSpec]) -> None:
+        """Check a model's outputs.
+
+        Raises:
+            ServingError: MODEL_FAILED naming all that is not as it is said.
+        """
+        self._shapes("output", self.outputs, ports)
+
+    def _shapes(self, kind: str, stated: Mapping[str, StatedPort], ports: Sequence[PortSpec]) -> dict[int, Shape]:
+        """Give the shapes, by position, of those ports whose dimensions are stated."""
+        known = {name: position for position, port in enumerate(ports) for name in (*port.names, port.oip_name)}
+        shapes: dict[int, Shape] = {}
+        problems: list[str] = []
+        for name, said in stated.items():
+            if name not in known:
+                expected = ", ".join(f"'{port.oip_name}'" for port in ports) or "none"
+                problems.append(f"there is no {kind} '{name}', expected one of {expected}")
+                continue
+            port = ports[known[name]]
+            if said.element_type is not None and said.element_type is not port.element_type:
+                own = port.element_type.name
+                problems.append(
+                    f"{kind} '{name}' is said to be of {said.element_type.name}, and the model's is of {own}"
+                )
+            if said.dims is not None:
+                shape = shapes[known[name]] = self._fitted(said.dims, port)
+                if shape is None:
+                    problems.append(self._misfit(kind, name, said.dims, port))
+        if problems:
+            raise ServingError(Code.MODEL_FAILED, f"{self.source}: {'; '.join(problems)}")
+        return shapes
+
+    def _fitted(self, dims: Sequence[int], port: PortSpec) -> Shape:
+        """Give the shape that a port has by both, the model and the dimensions; None where there is none."""
+        rows = [-1] if self.most_rows else []
+        lengths = [*rows, *dims]
+        own = port.shape if port.shape is not None else (_ANY,) * len(lengths)
+        if len(own) != len(lengths):
+            return None
+        if self.most_rows:
+            # A model for one row at a time becomes one for as many as come, unless no more may come.
+            one = self.most_rows == 1 and own[0].admits(1)
+            own = (Dimension(1, 1) if one else _ANY if own[0].is_static else own[0], *own[1:])
+        pairs = list(zip(own, lengths, strict=True))
+        if not all(length == -1 or dimension.admits(length) for dimension, length in pairs):
+            return None
+        return tuple(dimension if length == -1 else Dimension(length, length) for dimension, length in pairs)
+
+    def _misfit(self, kind: str, name: str, dims: Sequence[int], port: PortSpec) -> str:
+        behind = " behind that of the batch" if self.most_rows else ""
+        return (
+            f"{kind} '{name}' is said to have dims {write_shape(dims)}{behind}, and the model's has {port.shape_text}"
+        )
+
+
+def _without_dims(port: StatedPort) -> StatedPort:
+    return replace(port, dims=None)

@@ -1,0 +1,151 @@
+"""What Triton's file beside a model's versions, `config.pbtxt`, says of the model, as settings of ours.
+
+It is a model configuration in protobuf's text format. Of what has no counterpart here, the fields that change what
+callers get fail the model, all of them in one message; those that only tune Triton are named, and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from google.protobuf import text_format
+
+from inferwire_proto.element_types import BY_OIP, ElementType
+from inferwire_proto.errors import Code
+from inferwire_server.core.load_options import LoadOptions
+from inferwire_server.core.stated_ports import StatedPort, StatedPorts
+from inferwire_server.errors import ServingError
+from inferwire_server.open_inference.model_config import RESHAPE, WITHOUT_EFFECT, is_yes, load_options, others_said
+from inferwire_server.open_inference.stubs import model_config_pb2 as pb
+
+MIGRATION = "docs/from-triton.md says what maps to what"
+
+_BACKENDS = ("openvino", "onnxruntime", "tensorflow")
+_PLATFORMS = ("openvino", "onnxruntime_onnx", "tensorflow_savedmodel", "tensorflow_graphdef")
+
+_READ_HERE = ("default_model_filename", "output.label_filename", "model_warmup")
+
+_REFUSED: Mapping[str, str] = {
+    "ensemble_scheduling": "ensembles are not offered, callers call one model after the other",
+    "model_transaction_policy.decoupled": "a request has one answer here",
+    "sequence_batching.control_input": "no input says where a sequence starts or ends, it is the request that says so",
+    "sequence_batching.state": "states are those that the model keeps itself",
+    "sequence_batching.iterative_sequence": "a request has one inference here",
+    "batch_input": "inputs are what callers send",
+    "batch_output": "outputs are the model's own",
+    "input.reshape": "callers send the shapes that the model takes",
+    "output.reshape": "callers get the shapes that the model gives",
+    "input.is_shape_tensor": "OpenVINO has none",
+    "output.is_shape_tensor": "OpenVINO has none",
+    "input.is_non_linear_format_io": "OpenVINO has none",
+    "output.is_non_linear_format_io": "OpenVINO has none",
+    "input.allow_ragged_batch": "the rows of a batch have one shape",
+    "input.optional": "callers send every input",
+    "model_repository_agents": "models are read from files as they are",
+}
+"""The fields that change what callers get, and why they cannot be had; those within them, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileConfig:
+    """What a file says of a model.
+
+    Attributes:
+        options: The settings.
+        stated: What the model takes and gives.
+        unused: The fields that say something and change nothing here.
+    """
+
+    options: LoadOptions
+    stated: StatedPorts
+    unused: tuple[str, ...]
+
+
+def read_config_file(text: str, name: str, source: str) -> FileConfig:
+    """Read the text of a file for the model of this name; `source` is what an error calls the file.
+
+    Raises:
+        ServingError: MODEL_FAILED with all that is wrong, or with the line of what cannot be read.
+    """
+    config, says_batch = _parse(text, source)
+    others = sorted(set(others_said(config)))
+    problems = [*_problems(config, name), *_refused(others)]
+    if problems:
+        raise ServingError(Code.MODEL_FAILED, f"{source}: {'; '.join(problems)} ({MIGRATION})")
+    try:
+        options = load_options(config, says_batch=says_batch, who=source)
+    except ServingError as error:
+        raise ServingError(Code.MODEL_FAILED, f"{error.message} ({MIGRATION})") from error
+    is_reshaped = is_yes(config.parameters[RESHAPE].string_value) if RESHAPE in config.parameters else False
+    is_openvino = config.backend in ("", "openvino") and config.platform in ("", "openvino")
+    options = replace(
+        options,
+        shapes=options.shapes if is_reshaped else {},
+        properties=options.properties if is_openvino else {},
+        labels=next(iter(_label_files(config)), None),
+        file=config.default_model_filename or None,
+        warm_up=_warm_up(config),
+    )
+    unused = [field for field in others if not _lies_in(field, _READ_HERE)]
+    own = WITHOUT_EFFECT if is_openvino else tuple(config.parameters)
+    unused += [f"parameters.{parameter}" for parameter in sorted(config.parameters) if parameter in own]
+    return FileConfig(options, _stated(config, source), tuple(unused))
+
+
+def _parse(text: str, source: str) -> tuple[pb.ModelConfig, bool]:
+    """Read the message, and whether it says a largest batch: protobuf keeps no difference between 0 and nothing."""
+    try:
+        config = text_format.Parse(text, pb.ModelConfig())
+    except text_format.ParseError as error:
+        where = f"line {error.GetLine()}, column {error.GetColumn()}"
+        reason = str(error).partition(" : ")[2]
+        raise ServingError(Code.MODEL_FAILED, f"{source} cannot be read: {where}: {reason}") from error
+    says_none = text_format.Merge(text, pb.ModelConfig(max_batch_size=1)).max_batch_size == 0
+    return config, says_none or config.max_batch_size != 0
+
+
+def _problems(config: pb.ModelConfig, name: str) -> Iterator[str]:
+    if config.name not in ("", name):
+        yield f"name is '{config.name}', expected that of the model's folder, '{name}'"
+    for field, given, taken in (("platform", config.platform, _PLATFORMS), ("backend", config.backend, _BACKENDS)):
+        if given not in ("", *taken):
+            yield f"{field} is '{given}', expected one of {', '.join(taken)}: OpenVINO runs every model here"
+    files = _label_files(config)
+    if len(files) > 1:
+        yield f"outputs have the label_filename {', '.join(files)}, expected one: a model has one list of labels"
+
+
+def _refused(fields: Sequence[str]) -> Iterator[str]:
+    for refused, reason in _REFUSED.items():
+        if any(_lies_in(field, (refused,)) for field in fields):
+            yield f"{refused} is set: {reason}"
+
+
+def _lies_in(field: str, parents: Iterable[str]) -> bool:
+    return any(field == parent or field.startswith(f"{parent}.") for parent in parents)
+
+
+def _label_files(config: pb.ModelConfig) -> list[str]:
+    return sorted({output.label_filename for output in config.output if output.label_filename})
+
+
+def _stated(config: pb.ModelConfig, source: str) -> StatedPorts:
+    return StatedPorts(source, _ports(config.input), _ports(config.output), max(config.max_batch_size, 0))
+
+
+def _ports(given: Iterable[pb.ModelInput | pb.ModelOutput]) -> dict[str, StatedPort]:
+    return {each.name: StatedPort(_element_type(each.data_type), tuple(each.dims) or None) for each in given}
+
+
+def _element_type(given: pb.DataType.ValueType) -> ElementType | None:
+    name = pb.DataType.Name(given).removeprefix("TYPE_")
+    return BY_OIP.get("BYTES" if name == "STRING" else name)
+
+
+def _warm_up(config: pb.ModelConfig) -> dict[str, list[int]]:
+    """Give the shapes of the first sample: every slot runs once, and on zeros."""
+    for sample in config.model_warmup:
+        rows = [max(sample.batch_size, 1)] if config.max_batch_size > 0 else []
+        return {name: [*rows, *given.dims] for name, given in sample.inputs.items()}
+    return {}
