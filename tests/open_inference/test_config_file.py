@@ -208,7 +208,7 @@ WITHOUT_EFFECT = {
 DECIDED = (
     *OFFERED,
     *WITHOUT_EFFECT,
-    *("default_model_filename", "output.label_filename", "model_warmup", "ensemble_scheduling", "batch_input"),
+    *("default_model_filename", "model_warmup", "ensemble_scheduling", "batch_input"),
     *("batch_output", "model_repository_agents", "model_transaction_policy.decoupled", "input.reshape"),
     *("output.reshape", "input.is_shape_tensor", "output.is_shape_tensor", "input.is_non_linear_format_io"),
     *("output.is_non_linear_format_io", "input.allow_ragged_batch", "input.optional"),

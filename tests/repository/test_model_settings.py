@@ -31,6 +31,7 @@ priority = -4
 weight = 2.5
 batch = "1..8"
 labels = "classes.json"
+file = "net.onnx"
 idle_unload_s = 60
 
 [properties]
@@ -72,6 +73,8 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         weight=2.5,
         batch=Dimension(1, 8),
         labels=("a", "b"),
+        label_file="classes.json",
+        file="net.onnx",
         idle_unload_s=60.0,
         shapes={
             "x": (Dimension(1, 1), Dimension(0, None), Dimension(2, 8), Dimension(3, None)),
@@ -104,6 +107,7 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
         batching=Batching(16, 0.00025, (4, 8)),
         priority=-4,
         labels=("a", "b"),
+        label_file="classes.json",
         idle_unload_s=60.0,
         warm_up={"x": (1, 2, 4, 8)},
         weight=2.5,

@@ -50,7 +50,7 @@ def test_its_settings_are_the_model_s(tmp_path: Path) -> None:
     (folder / "names.txt").write_text("cat\ndog\n")
     settings = only(tmp_path).settings()
     assert settings.batches == BatchOptions(16, 500)
-    assert settings.labels == ("cat", "dog")
+    assert (settings.labels, settings.label_file) == (("cat", "dog"), "names.txt")
     assert settings.unused == ("optimization.graph.level",)
     assert settings.stated is not None
     assert (settings.stated.inputs, settings.stated.most_rows) == ({"x": StatedPort(dims=(4,))}, 16)

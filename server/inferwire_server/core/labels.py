@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inferwire_server.core.specs import ModelSpec
+from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.errors import UnfitSetting
+
+
+def labels_fit(port: PortSpec, labels: Sequence[str]) -> bool:
+    """Whether an output may have as many classes as there are labels: in its last dimension."""
+    if port.shape is None:
+        return True
+    return port.shape != () and port.shape[-1].admits(len(labels))
 
 
 def check_labels(spec: ModelSpec, labels: Sequence[str]) -> None:
@@ -14,8 +21,7 @@ def check_labels(spec: ModelSpec, labels: Sequence[str]) -> None:
     Raises:
         UnfitSetting: With the outputs' shapes.
     """
-    lasts = [port.shape[-1] if port.shape else None for port in spec.outputs if port.shape != ()]
-    if any(last is None or last.admits(len(labels)) for last in lasts):
+    if any(labels_fit(port, labels) for port in spec.outputs):
         return
     shapes = ", ".join(f"'{port.oip_name}' {port.shape_text}" for port in spec.outputs)
     raise UnfitSetting(

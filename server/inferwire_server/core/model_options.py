@@ -77,6 +77,7 @@ class ModelOptions:
         weight: Its share of the device against other models that wait: twice the weight, twice the time.
         batching: How its jobs may run together; None for never.
         labels: The names of its classes.
+        label_file: The file that they are from.
         idle_unload_s: After how long without a job it is unloaded, until the next; None for never.
         binding: How callers share it if it keeps states.
         pictures: The inputs that take encoded pictures, by name.
@@ -91,6 +92,7 @@ class ModelOptions:
     weight: float = 1.0
     batching: Batching | None = None
     labels: tuple[str, ...] = ()
+    label_file: str = ""
     idle_unload_s: float | None = None
     binding: BindingTerms = field(default_factory=BindingTerms)
     pictures: Mapping[str, Pictures] = field(default_factory=dict[str, Pictures])

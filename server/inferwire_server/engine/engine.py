@@ -127,7 +127,8 @@ class Engine:
         compiled, slots = taking_pictures(compiled, slots, options)
         device = self._device(first_device)
         terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
-        model = Model(compiled, device, len(slots), version, options.priority, options.labels, terms)
+        labels, label_file = options.labels, options.label_file
+        model = Model(compiled, device, len(slots), version, options.priority, labels, terms, label_file)
         device.add_model(model, slots, terms)
         self._models.add(model)
         if options.idle_unload_s is not None and keeper is not None:

@@ -26,6 +26,7 @@ class Model:
         priority: The priority of the jobs that name none.
         labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
         terms: What its jobs are scheduled by.
+        label_file: The name of the file that the labels are from.
         spec: What it takes and gives.
         properties: Its readable properties.
         optimal_requests: How many inferences its devices compute at once.
@@ -39,6 +40,7 @@ class Model:
     priority: int = 0
     labels: tuple[str, ...] = ()
     terms: Terms = DEFAULT_TERMS
+    label_file: str = ""
     spec: ModelSpec = field(init=False)
     properties: Properties = field(init=False)
     optimal_requests: int = field(init=False)

@@ -24,7 +24,7 @@ MIGRATION = "docs/from-triton.md says what maps to what"
 _BACKENDS = ("openvino", "onnxruntime", "tensorflow")
 _PLATFORMS = ("openvino", "onnxruntime_onnx", "tensorflow_savedmodel", "tensorflow_graphdef")
 
-_READ_HERE = ("default_model_filename", "output.label_filename", "model_warmup")
+_READ_HERE = ("default_model_filename", "model_warmup")
 
 _REFUSED: Mapping[str, str] = {
     "ensemble_scheduling": "ensembles are not offered, callers call one model after the other",

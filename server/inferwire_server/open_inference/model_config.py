@@ -23,6 +23,7 @@ OFFERED = frozenset(
         "max_batch_size",
         *(f"{kind}.{field}" for kind in ("input", "output") for field in ("name", "data_type", "dims")),
         "input.format",
+        "output.label_filename",
         "dynamic_batching.preferred_batch_size",
         "dynamic_batching.max_queue_delay_microseconds",
         "sequence_batching.oldest.max_candidate_sequences",

@@ -70,6 +70,7 @@ class ModelSettings:
         shapes: Shapes of inputs, in place of those in the model, or `ANY`; "" names the only one, or all for `ANY`.
         warm_up: Shapes of the zeros it runs before it is ready; None for no such run.
         labels: The names of the classes that an output's last dimension counts.
+        label_file: The name of the file that they are from.
         idle_unload_s: After how many seconds without a job it is unloaded, until the next; None for never.
         max_sequences: How many callers' states it keeps at once, if it keeps states.
         sequences_wait: Whether one caller more waits; else it is refused.
@@ -92,6 +93,7 @@ class ModelSettings:
     shapes: dict[str, Shape | str] = field(default_factory=dict[str, Shape | str])
     warm_up: Mapping[str, tuple[int, ...]] | None = None
     labels: tuple[str, ...] = ()
+    label_file: str = ""
     idle_unload_s: float | None = None
     max_sequences: int | None = None
     sequences_wait: bool | None = None
@@ -134,6 +136,7 @@ class ModelSettings:
             weight=self.weight,
             warm_up=self.warm_up,
             labels=self.labels,
+            label_file=self.label_file,
             idle_unload_s=self.idle_unload_s,
             binding=self._binding(defaults.binding),
             pictures={name: each.pictures for name, each in self.preprocessing.items() if each.pictures},
@@ -185,7 +188,7 @@ def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
         told = (f"{source}: {'; '.join(sentences)}" for source, sentences in problems.items())
         raise ServingError(Code.MODEL_FAILED, "; ".join(told))
     batches = BatchOptions(**{key: given.pop(key) for key in KEYS if key in given})
-    return ModelSettings(**given, batches=batches)
+    return ModelSettings(**given, batches=batches, label_file=table.get("labels", ""))
 
 
 def _with_keys_alone(layers: Sequence[Layer]) -> tuple[list[Layer], dict[str, list[str]]]:

@@ -52,6 +52,9 @@ def settings(tmp_path: Path) -> Settings:
     (repository / "batched").mkdir(parents=True)
     properties = "\n".join(f"{name} = {value}" for name, value in batching.items())
     (repository / "batched" / "inferwire.toml").write_text(f"[properties]\n{properties}")
+    (repository / "echo").mkdir()
+    (repository / "echo" / "inferwire.toml").write_text('labels = "classes.txt"')
+    (repository / "echo" / "classes.txt").write_text("a\nb\nc\nd")
     return Settings(model_repository=repository, max_sequences=7, sequence_idle_s=2.5)
 
 
@@ -77,6 +80,12 @@ async def test_a_model_that_is_not_batched_has_its_batch_in_its_shapes(rest_addr
     assert found["response_cache"] == {"enable": False}
     assert found["version_policy"] == {"specific": {"versions": [1]}}
     assert found["input"][0]["optional"] is False
+
+
+async def test_an_output_with_labels_names_their_file(rest_address: str) -> None:
+    found = await config(rest_address, "echo")
+    assert [port["label_filename"] for port in found["output"]] == ["classes.txt"]
+    assert "label_filename" not in (await config(rest_address, "batched"))["output"][0]
 
 
 async def test_a_batched_model_s_shapes_are_those_of_a_row(rest_address: str) -> None:

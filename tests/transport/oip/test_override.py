@@ -76,7 +76,7 @@ READ: list[tuple[dict[str, Any], LoadOptions]] = [
         {"parameters": {"HINT_BF16": {"string_value": "NO"}, "ENABLE_BATCH_PADDING": {"string_value": "YES"}}},
         LoadOptions(),
     ),
-    ({"input": [{**X, "dims": [2, -1]}], "output": [X]}, LoadOptions(shapes={"x": [2, -1]})),
+    ({"input": [{**X, "dims": [2, -1]}], "output": [{**X, "label_filename": "a"}]}, LoadOptions(shapes={"x": [2, -1]})),
     ({"max_batch_size": 8, "input": [{**X, "dims": [4]}]}, LoadOptions(max_batch=8, shapes={"x": [-1, 4]})),
     ({"input": [X]}, LoadOptions()),
     ({"input": [{**X, "format": "FORMAT_NHWC"}]}, LoadOptions()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from inferwire_proto.element_types import ElementType
+from inferwire_server.core.labels import labels_fit
 from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.scheduling.lane import Terms
@@ -56,7 +57,7 @@ def describe(model: Model, versions: tuple[str, ...]) -> dict[str, Any]:
             }
             for port in model.spec.inputs
         ],
-        "output": [_tensor(port, is_batched=is_batched) for port in model.spec.outputs],
+        "output": [{**_tensor(port, is_batched=is_batched), **_labels(model, port)} for port in model.spec.outputs],
         **_scheduling(model.terms),
         "instance_group": [
             {
@@ -84,6 +85,11 @@ def _tensor(port: PortSpec, *, is_batched: bool) -> dict[str, Any]:
         "data_type": data_type(port.element_type),
         "dims": list(shape[1:] if is_batched and port.shape is not None else shape),
     }
+
+
+def _labels(model: Model, port: PortSpec) -> dict[str, str]:
+    """Name the file of the labels of an output that may have as many classes."""
+    return {"label_filename": model.label_file} if model.labels and labels_fit(port, model.labels) else {}
 
 
 def _scheduling(terms: Terms) -> dict[str, Any]:
