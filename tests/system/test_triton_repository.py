@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import copytree
+from shutil import copy, copytree
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from tritonclient.utils import InferenceServerException
 from inferwire_cli.server_process import ServerProcess, running_server
 from inferwire_proto.element_types import BY_NAME
 
-DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "deploy/models/digits_mlp"
 
 CONFIGS = {
     "digits": """
@@ -43,6 +44,8 @@ CONFIGS = {
     """,
     "narrowed": 'input { name: "x" data_type: TYPE_FP32 dims: [ 2, 4 ] }',
     "other_types": 'input { name: "x" data_type: TYPE_INT8 dims: [ -1, 4 ] }',
+    "onnx": 'platform: "onnxruntime_onnx" input { name: "x" data_type: TYPE_FP32 dims: [ 3, 4, 5 ] }',
+    "tensorflow": 'platform: "tensorflow_savedmodel" default_model_filename: "model.savedmodel"',
     "scripted": 'backend: "python"',
     "steps": 'platform: "ensemble" ensemble_scheduling { step { model_name: "digits" model_version: -1 } }',
     "misspelt": 'backend: "openvino"\nmax_batch: 8\n',
@@ -56,8 +59,10 @@ def lay_out(root: Path) -> None:
         (root / name / "1").mkdir(parents=True)
         x = parameter(BY_NAME["f32"], shape)
         saved(root / name / "1", [("y", ops.relu(x))], [x])
-    for name in ("scripted", "steps"):
+    for name in ("onnx", "tensorflow", "scripted", "steps"):
         (root / name / "1").mkdir(parents=True)
+    copy(ROOT / "tests/data/sigmoid.onnx", root / "onnx/1/model.onnx")
+    copytree(ROOT / "tests/data/tanh_saved_model", root / "tensorflow/1/model.savedmodel")
     for name, text in CONFIGS.items():
         (root / name / "config.pbtxt").write_text(text)
 
@@ -112,6 +117,11 @@ def test_it_answers_as_openvino_does(http: Any, rpc: Any) -> None:
     for kind, client in ((tritonclient.http, http), (tritonclient.grpc, rpc)):
         result = client.infer("digits", [given(kind, "pixels", pixels)])
         np.testing.assert_allclose(result.as_numpy("probabilities"), local(pixels)[0], rtol=1e-4, atol=1e-5)
+    for name, shape, file in (("onnx", (3, 4, 5), "sigmoid.onnx"), ("tensorflow", (2, 3), "tanh_saved_model")):
+        x = np.random.default_rng(2).random(shape).astype(np.float32)
+        result = http.infer(name, [given(tritonclient.http, "x", x)])
+        local = openvino.Core().compile_model(ROOT / "tests/data" / file, "CPU")
+        np.testing.assert_allclose(result.as_numpy("y"), local(x)[0], rtol=1e-2)
     rows = np.ones((3, 4), np.float32)
     assert rpc.infer("one_row", [given(tritonclient.grpc, "x", rows)]).as_numpy("y").shape == (3, 4)
 
@@ -128,7 +138,8 @@ def test_classes_have_the_labels_of_the_file(http: Any) -> None:
 
 def test_what_cannot_be_served_says_why(http: Any) -> None:
     reasons = {model["name"]: model.get("reason", "") for model in http.get_model_repository_index()}
-    assert {name for name, reason in reasons.items() if not reason} == {"digits", "one_row", "narrowed"}
+    served = {"digits", "one_row", "narrowed", "onnx", "tensorflow"}
+    assert {name for name, reason in reasons.items() if not reason} == served
     assert (
         "other_types/config.pbtxt: input 'x' is said to be of i8, and the model's is of f32" in reasons["other_types"]
     )
