@@ -17,6 +17,7 @@ from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
+from inferwire_server.open_inference.config_file import read_config_file
 from inferwire_server.open_inference.stubs import grpc_service_pb2
 from inferwire_server.service.values import Inference, ServedModel
 from inferwire_server.transport.http.bodies import decompress
@@ -89,6 +90,10 @@ def compressed(data: bytes) -> None:
 
 def configuration(data: bytes) -> None:
     read_override(data.decode("utf-8", "surrogateescape"), "m", None).settings()
+
+
+def config_file(data: bytes) -> None:
+    read_config_file(data.decode("utf-8", "replace"), "m", "m/config.pbtxt").options.settings()
 
 
 def execution(data: bytes) -> None:
@@ -219,6 +224,11 @@ def _http2_frames(size: int) -> bytes:
 
 
 _CONFIGURATION = {"max_batch_size": "8", "instance_group": [{"count": 2}], "input": [{"name": "x", "dims": [-1]}]}
+_CONFIG_FILE = b"""
+max_batch_size: 8
+input [{ name: "x" data_type: TYPE_FP32 dims: [ -1, 4 ] }]  # one row
+parameters { key: "NUM_STREAMS" value { string_value: "2" } }
+"""
 
 TARGETS = {
     "over_grpc": Target(over_grpc, (_oip_request(), _typed_request())),
@@ -227,6 +237,7 @@ TARGETS = {
     "length_header": Target(length_header, (b"12", b"0")),
     "compressed": Target(compressed, (b"\x00\x1f\x8b\x08\x00", b"\xff\x78\x9c")),
     "configuration": Target(configuration, (json.dumps(_CONFIGURATION).encode(),)),
+    "config_file": Target(config_file, (_CONFIG_FILE,)),
     "execution": Target(execution, (_session_request(),)),
     "framed": Target(framed, (b"\x10" + frames.frame(Kind.MESSAGE, _session_request()) + frames.frame(Kind.PING),)),
     "http2_frames": Target(http2_frames, (_http2_frames(255), _http2_frames(0))),

@@ -156,6 +156,7 @@ UNREADABLE = [
     ('name: "m" name: "m"', 'line 1, column 17: Message type "inference.ModelConfig" should not have multiple "name"'),
     ("dynamic_batching { } sequence_batching { }", "line 1, column 22: "),
     ("input [ { name:", "line 1, column 1"),
+    ("input { data_type: 99999999999 }", "Value out of range: 99999999999"),
     ('name: "\\377"', "line 1, column "),
 ]
 

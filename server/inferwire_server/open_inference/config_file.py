@@ -101,6 +101,9 @@ def _parse(text: str, source: str) -> tuple[pb.ModelConfig, bool]:
         where = f"line {error.GetLine()}, column {error.GetColumn()}"
         reason = str(error).partition(" : ")[2]
         raise ServingError(Code.MODEL_FAILED, f"{source} cannot be read: {where}: {reason}") from error
+    except ValueError as error:
+        # The number of an enumeration's value that no message can have.
+        raise ServingError(Code.MODEL_FAILED, f"{source} cannot be read: {error}") from error
     says_none = text_format.Merge(text, pb.ModelConfig(max_batch_size=1)).max_batch_size == 0
     return config, says_none or config.max_batch_size != 0
 
