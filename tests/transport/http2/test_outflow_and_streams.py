@@ -186,7 +186,7 @@ def test_those_that_wait_send_a_frame_each_in_turn() -> None:
     assert way.over == [3, 5, 1]
 
 
-def test_a_stream_that_is_given_up_sends_nothing_more() -> None:
+def test_a_stream_that_is_given_up_sends_nothing_more_and_its_receiver_hears_of_it() -> None:
     way = Way()
     way.out.window = 1
     stream, heard = way.stream()
@@ -195,7 +195,15 @@ def test_a_stream_that_is_given_up_sends_nothing_more() -> None:
     assert way.told()[-1] == reset(1, ErrorCode.CANCEL)
     way.let_in(100)
     assert way.told() == []
-    assert (way.over, stream.is_over, stream.unsent, heard.ends) == ([1], True, 0, 0)
+    assert (way.over, stream.is_over, stream.unsent, heard.ends) == ([1], True, 0, 1)
+
+
+def test_a_stream_that_is_refused_had_no_receiver() -> None:
+    way = Way()
+    stream = Stream(1, way.out, lambda stream: way.over.append(stream.id))
+    stream.refuse()
+    assert way.told() == [reset(1, ErrorCode.REFUSED_STREAM)]
+    assert (way.over, stream.is_over) == ([1], True)
 
 
 def test_a_stream_that_the_peer_gives_up_sends_nothing_more() -> None:

@@ -13,8 +13,9 @@ from tests.transport.rpc.raw_peer import RawPeer, framed
 from tests.transport.served_methods import guard_of
 
 from inferwire_proto.errors import CODE_METADATA
+from inferwire_server.errors import invalid_input
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.rpc import switchboard
+from inferwire_server.transport.rpc import switchboard, unread
 from inferwire_server.transport.rpc.call import RpcCall
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import Method
@@ -122,6 +123,23 @@ async def test_an_answer_that_its_caller_does_not_take_in_time_is_given_up() -> 
     told = await peer.end_of(number)
     assert (told.reset, told.trailers, peer.running) == (ErrorCodes.CANCEL, {}, IDLE)
     assert not peer.connection.streams
+
+
+async def test_a_call_that_was_refused_and_whose_time_is_up_then_ends_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unread, "_FIRST_DATA_S", 0.05)
+
+    async def refusing(_: bytes, context: Context) -> bytes:
+        raise invalid_input("it is no use")
+
+    peer = RawPeer(Method(refusing, takes_stream=True))
+    told = await peer.end_of(peer.begin(SOON))
+    assert (told.reset, told.headers) == (ErrorCodes.CANCEL, {})
+    passed = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.05, passed.set)
+    await passed.wait()
+    assert (told.headers, caplog.records) == ({}, [])
 
 
 async def test_a_call_that_ends_in_time_is_not_bound_any_more(held: Held) -> None:

@@ -243,11 +243,11 @@ class Connection(Generic[H]):
                 self._hush(number)
             return None
         if stream.has_peer_ended:
-            self._give_up(stream, ErrorCode.STREAM_CLOSED)
+            stream.reset(ErrorCode.STREAM_CLOSED)
             return None
         stream.credit -= size
         if stream.credit < 0:
-            self._give_up(stream, ErrorCode.FLOW_CONTROL_ERROR)
+            stream.reset(ErrorCode.FLOW_CONTROL_ERROR)
             return None
         return stream
 
@@ -313,7 +313,7 @@ class Connection(Generic[H]):
             self._unheard.pop(number, None)
             return
         if stream.has_peer_ended or not ends:
-            self._give_up(stream, ErrorCode.STREAM_CLOSED if stream.has_peer_ended else ErrorCode.PROTOCOL_ERROR)
+            stream.reset(ErrorCode.STREAM_CLOSED if stream.has_peer_ended else ErrorCode.PROTOCOL_ERROR)
             return
         self._hand_on(stream, memoryview(b""), is_last=True)
 
@@ -332,7 +332,7 @@ class Connection(Generic[H]):
             return
         stream.window += more
         if not more or stream.window > frames.LARGEST_WINDOW:
-            self._give_up(stream, ErrorCode.FLOW_CONTROL_ERROR if more else ErrorCode.PROTOCOL_ERROR)
+            stream.reset(ErrorCode.FLOW_CONTROL_ERROR if more else ErrorCode.PROTOCOL_ERROR)
         elif stream.unsent:
             self.outflow.wait(stream)
             self.outflow.flush()
@@ -405,12 +405,6 @@ class Connection(Generic[H]):
         """
         if not 0 < number <= self._last_stream:
             raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"stream {number} has not begun")
-
-    def _give_up(self, stream: Stream, code: ErrorCode) -> None:
-        """End a stream on which the peer has broken the protocol."""
-        receiver = stream.receiver
-        stream.reset(code)
-        receiver.take_end()
 
     def _count_idle(self) -> None:
         """Count a frame that brings no call further.

@@ -22,7 +22,7 @@ class Receiver(Protocol):
         ...
 
     def take_end(self) -> None:
-        """Hear that the peer has given the stream up, or has gone."""
+        """Hear that nothing more comes: the peer has given the stream up or has gone, or this side has reset it."""
         ...
 
     def take_room(self) -> None:
@@ -120,10 +120,13 @@ class Stream:
             self._finish(trailers)
 
     def reset(self, code: ErrorCode) -> None:
-        """Give the stream up."""
-        self._outflow.emit(frames.rst_stream(self.id, code))
-        self.has_peer_ended = True
-        self._over()
+        """Give the stream up, of which its receiver hears as if the peer had."""
+        self._reset(code)
+        self.receiver.take_end()
+
+    def refuse(self) -> None:
+        """Give the stream up before anybody receives what comes: the peer may begin it again."""
+        self._reset(ErrorCode.REFUSED_STREAM)
 
     def expect(self, size: int) -> None:
         """Let the peer send so many bytes, if it may not yet."""
@@ -157,6 +160,11 @@ class Stream:
         self._queue = None
         self._outflow.forget(self)
         self.receiver.take_end()
+
+    def _reset(self, code: ErrorCode) -> None:
+        self._outflow.emit(frames.rst_stream(self.id, code))
+        self.has_peer_ended = True
+        self._over()
 
     def _finish(self, trailers: bytes) -> None:
         self._outflow.emit_headers(self.id, END_STREAM, trailers)

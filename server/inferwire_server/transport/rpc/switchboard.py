@@ -10,7 +10,6 @@ import grpc
 
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.connection import MOST_STREAMS, Connection
-from inferwire_server.transport.http2.frames import ErrorCode
 from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, write_block
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol
@@ -80,7 +79,7 @@ class Switchboard:
     ) -> Receiver | None:
         if len(around.calls) >= MOST_STREAMS:
             # Those that it has given up count until their work has ended: else a peer could begin any number.
-            stream.reset(ErrorCode.REFUSED_STREAM)
+            stream.refuse()
             return None
         if not head.is_grpc:
             stream.finish(_NOT_GRPC)

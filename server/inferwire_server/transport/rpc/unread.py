@@ -32,10 +32,10 @@ class Unread:
 
 
 class Refusal:
-    """Tells a caller that its call has failed, once it has begun to send.
+    """Tells a caller that its call has failed, once it has begun to send, or has not for a moment.
 
-    Some clients send the headers of a stream and its first message apart. They report that they cannot send the second,
-    and not why, if they hear of the refusal in between.
+    It does not if the stream ends before, whoever ends it. Some clients send the headers of a stream and its first
+    message apart. They report that they cannot send the second, and not why, if they hear of the refusal in between.
     """
 
     __slots__ = ("_limit", "_status", "_stream")
