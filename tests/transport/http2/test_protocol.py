@@ -28,10 +28,9 @@ from tests.transport.http2.wire import (
 )
 
 from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2 import protocol as protocol_module
 from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, frame
-from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
-
-SILENCES = Silences(preface_s=20, ask_s=30, answer_s=10)
+from inferwire_server.transport.http2.protocol import Http2Protocol
 
 
 @pytest.fixture
@@ -253,9 +252,9 @@ async def test_a_peer_that_does_not_close_as_well_is_cut_off(
 ) -> None:
     await peer.greet()
     protocol.close()
-    protocol.look(monotonic() + 9, SILENCES)
+    protocol.look(monotonic() + 9)
     assert not protocol._transport.is_closing()
-    protocol.look(monotonic() + 11, SILENCES)
+    protocol.look(monotonic() + 11)
     await reaches(lambda: calls.lost == [protocol])
 
 
@@ -318,11 +317,42 @@ async def test_a_peer_that_has_heard_that_it_is_left_is_told_which_stream_is_the
 
 
 async def test_a_peer_that_never_greets_is_cut_off(peer: Peer, protocol: Http2Protocol[Headers]) -> None:
-    protocol.look(monotonic() + 19, SILENCES)
-    peer.say(PREFACE[:5])
-    protocol.look(monotonic() + 19, SILENCES)
-    protocol.look(monotonic() + 21, SILENCES)
+    protocol.look(monotonic() + 19)
+    assert not protocol._transport.is_closing()
+    protocol.look(monotonic() + 21)
     assert await peer.is_cut_off()
+
+
+async def test_a_preface_is_waited_for_no_longer_where_it_comes_slowly(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(protocol_module, "monotonic", lambda: now)
+    transport, protocol = SlowTransport(), calls.protocol()
+    protocol.connection_made(transport)
+    for byte in PREFACE[:19]:
+        now += 1
+        protocol.data_received(bytes([byte]))
+        protocol.look(now)
+    assert not transport.is_aborted
+    now += 1
+    protocol.look(now)
+    assert transport.is_aborted
+
+
+async def test_a_peer_is_waited_for_as_others_are_once_its_preface_has_come(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(protocol_module, "monotonic", lambda: now)
+    transport, protocol = SlowTransport(), calls.protocol()
+    protocol.connection_made(transport)
+    now = 19.0
+    protocol.data_received(PREFACE)
+    protocol.look(48.0)
+    assert (transport.asked, transport.is_aborted) == (0, False)
+    protocol.look(49.0)
+    assert (transport.asked, transport.is_aborted) == (1, False)
 
 
 async def test_a_silent_peer_is_asked_and_stays_if_it_says_that_it_is_there(
@@ -330,14 +360,14 @@ async def test_a_silent_peer_is_asked_and_stays_if_it_says_that_it_is_there(
 ) -> None:
     await peer.greet()
     for number in (1, 3):
-        protocol.look(monotonic() + 29, SILENCES)
-        protocol.look(monotonic() + 31, SILENCES)
-        protocol.look(monotonic() + 39, SILENCES)
+        protocol.look(monotonic() + 29)
+        protocol.look(monotonic() + 31)
+        protocol.look(monotonic() + 39)
         (asked,) = await peer.told(1)
         assert (asked.kind, asked.flags) == (frames.PING, 0)
         peer.say(frame(frames.PING, frames.ACK, content=asked.content), headers(number, flags=END_STREAM))
         await reaches(lambda number=number: len(calls.heard) == number // 2 + 1)
-        protocol.look(monotonic() + 29, SILENCES)
+        protocol.look(monotonic() + 29)
     assert calls.lost == []
 
 
@@ -347,9 +377,9 @@ async def test_a_peer_that_does_not_say_so_is_cut_off(
     await peer.greet()
     peer.say(headers(1))
     heard = await calls.begun()
-    protocol.look(monotonic() + 31, SILENCES)
+    protocol.look(monotonic() + 31)
     await peer.told(1)
-    protocol.look(monotonic() + 41, SILENCES)
+    protocol.look(monotonic() + 42)
     assert await peer.is_cut_off()
     assert heard.ends == 1
 
@@ -359,7 +389,7 @@ async def test_a_peer_that_pings_now_and_then_is_never_sent_away(peer: Peer, pro
     for _ in range(3):
         peer.say(frame(frames.PING, content=bytes(8)) * 600)
         assert {frame.kind for frame in await peer.told(600)} == {frames.PING}
-        protocol.look(monotonic(), SILENCES)
+        protocol.look(monotonic())
 
 
 class SlowTransport(asyncio.Transport):
@@ -413,11 +443,11 @@ def test_a_peer_that_reads_is_there_however_slowly_it_does(slow: tuple[SlowTrans
     began = monotonic()
     for at in range(5, 205, 5):
         transport.unread_bytes -= 10
-        protocol.look(began + at, SILENCES)
+        protocol.look(began + at)
     assert (transport.asked, transport.is_aborted) == (0, False)
-    protocol.look(began + 231, SILENCES)
+    protocol.look(began + 231)
     assert (transport.asked, transport.is_aborted) == (1, False)
-    protocol.look(began + 241, SILENCES)
+    protocol.look(began + 242)
     assert transport.is_aborted
 
 
@@ -425,9 +455,9 @@ def test_a_peer_that_has_read_all_that_waited_is_asked_anew(slow: tuple[SlowTran
     transport, protocol = slow
     began = monotonic()
     protocol.pause_writing()
-    protocol.look(began + 31, SILENCES)
+    protocol.look(began + 31)
     protocol.resume_writing()
-    protocol.look(began + 41, SILENCES)
+    protocol.look(began + 41)
     assert (transport.asked, transport.is_aborted) == (2, False)
 
 

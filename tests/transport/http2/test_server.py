@@ -21,6 +21,7 @@ from inferwire_server.transport.http2 import protocol as protocol_module
 from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, frame
 from inferwire_server.transport.http2.protocol import Silences
 from inferwire_server.transport.http2.server import Http2Server
+from inferwire_server.transport.life_signs import Patience
 from inferwire_server.transport.listening import BACKLOG
 
 Server = Http2Server[Headers]
@@ -101,7 +102,7 @@ async def test_who_speaks_something_else_gets_the_given_answer(server: Server, l
 
 
 async def test_it_looks_after_silent_peers(calls: Calls, listener: socket.socket) -> None:
-    silences = Silences(preface_s=0.02, ask_s=0.02, answer_s=0.02, look_s=0.01)
+    silences = Silences(Patience(hello_s=0.02, silence_s=0.02, answer_s=0.02), look_s=0.01)
     async with Http2Server(calls.connect, NOT_HTTP2, silences) as server:
         await server.listen(listener, BACKLOG)
         async with connected(listener) as silent, connected(listener) as greeted:

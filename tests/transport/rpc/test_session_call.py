@@ -7,8 +7,8 @@ import pytest
 from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, until
 
 from inferwire_server.service import Services
+from inferwire_server.transport.life_signs import Patience
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
-from inferwire_server.transport.session.life_signs import Patience
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 

@@ -18,7 +18,7 @@ from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.service import Services
 from inferwire_server.transport.http.server import http_server
-from inferwire_server.transport.session.life_signs import Patience
+from inferwire_server.transport.life_signs import Patience
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls
 

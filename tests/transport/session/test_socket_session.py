@@ -30,9 +30,9 @@ from inferwire_server.service import Services
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening
 from inferwire_server.transport.http.server import http_server
+from inferwire_server.transport.life_signs import Patience
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
-from inferwire_server.transport.session.life_signs import Patience
 from inferwire_server.transport.session.socket_session import Give
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 

@@ -15,7 +15,7 @@ from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
-from inferwire_server.transport.session.life_signs import Patience
+from inferwire_server.transport.life_signs import Patience
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 

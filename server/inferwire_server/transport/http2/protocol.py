@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.frames import ConnectionFailed
 from inferwire_server.transport.http2.outflow import Piece, Write
+from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
 
 H = TypeVar("H")
 
@@ -28,23 +29,24 @@ _MOST_UNHEARD_BYTES = 1024 * 1024
 """How much may wait for a peer that does not read before it is not listened to."""
 
 
+PATIENCE = Patience(hello_s=20.0, silence_s=30.0, answer_s=10.0, linger_s=10.0)
+"""How long a peer is waited for; its hello is the preface."""
+
+
 @dataclass(frozen=True, slots=True)
 class Silences:
-    """How long a peer may say nothing, in seconds.
+    """How long a peer may say nothing.
 
     Attributes:
-        preface_s: Before its preface.
-        ask_s: Before it is asked whether it is there.
-        answer_s: Once it is asked.
-        heard_s: Once it is told that this side leaves: until then it may begin calls, which are answered.
-        look_s: How often it is looked whether that has passed.
+        patience: What is done about it when.
+        heard_s: How long once it is told that this side leaves, in seconds: until then it may begin calls, which are
+            answered.
+        look_s: How often it is looked whether that has passed, in seconds.
     """
 
-    preface_s: float = 20.0
-    ask_s: float = 30.0
-    answer_s: float = 10.0
+    patience: Patience = PATIENCE
     heard_s: float = 0.5
-    look_s: float = 5.0
+    look_s: float = 2.5
 
 
 class Http2Protocol(asyncio.Protocol, Generic[H]):
@@ -60,16 +62,15 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         on_made: Callable[[Http2Protocol[H]], object],
         on_lost: Callable[[Http2Protocol[H]], object],
         not_http2: bytes,
+        patience: Patience,
     ) -> None:
         self._connect = connect
         self._on_made = on_made
         self._on_lost = on_lost
         self._not_http2 = not_http2
-        self._heard_at = monotonic()
-        self._is_asked = False
+        self._signs = LifeSigns(patience, monotonic())
         self._is_closing = False
         self._is_deaf = False
-        self._unread_bytes = 0
         self.peer = ""
         self._transport: asyncio.Transport
         self._connection: Connection[H]
@@ -91,11 +92,15 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         """Take what has come."""
         if self._is_closing:
             return
-        self._hear(monotonic())
+        now = monotonic()
+        self._signs.heard(now)
+        was_greeted = self._connection.is_greeted
         try:
             self._connection.receive(data)
         except ConnectionFailed as failure:
             self._fail(failure)
+        if not was_greeted and self._connection.is_greeted:
+            self._signs.greeted(now)
 
     def pause_writing(self) -> None:
         """Send no more data while the peer does not read what is sent."""
@@ -107,7 +112,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
             self._is_deaf = False
             self._transport.resume_reading()
         # It reads: a word of its own may be long in coming, behind what it reads.
-        self._hear(monotonic())
+        self._signs.heard(monotonic())
         self._connection.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -116,25 +121,16 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self._connection.lose()
         self._on_lost(self)
 
-    def look(self, now: float, silences: Silences) -> None:
+    def look(self, now: float) -> None:
         """Ask a peer that has been silent for long whether it is there, and give it up where it does not say so."""
         self._connection.look()
-        unread_bytes, self._unread_bytes = self._unread_bytes, self._transport.get_write_buffer_size()
-        if self._unread_bytes < unread_bytes:
-            self._hear(now)
-        silent_s = now - self._heard_at
-        if self._is_closing:
-            if silent_s > silences.answer_s:
+        match self._signs.judge(now, self._transport.get_write_buffer_size()):
+            case Verdict.WAIT:
+                pass
+            case Verdict.ASK:
+                self._connection.ask()
+            case Verdict.REFUSE | Verdict.CUT_OFF:
                 self._transport.abort()
-        elif not self._connection.is_greeted:
-            if silent_s > silences.preface_s:
-                self._transport.abort()
-        elif self._is_asked:
-            if silent_s > silences.ask_s + silences.answer_s:
-                self._transport.abort()
-        elif silent_s > silences.ask_s:
-            self._is_asked = True
-            self._connection.ask()
 
     def part(self) -> None:
         """Tell the peer to go elsewhere with what it has not begun."""
@@ -153,7 +149,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         if self._is_closing or self._transport.is_closing():
             return
         self._is_closing = True
-        self._heard_at = monotonic()
+        self._signs.ending(monotonic())
         if self._is_deaf:
             self._is_deaf = False
             self._transport.resume_reading()
@@ -178,10 +174,6 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     def cut_off(self) -> None:
         """End the connection at once."""
         self._transport.abort()
-
-    def _hear(self, now: float) -> None:
-        self._heard_at = now
-        self._is_asked = False
 
     def _write(self, pieces: Sequence[Piece]) -> None:
         if self._is_closing or self._transport.is_closing():

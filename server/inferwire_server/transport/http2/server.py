@@ -14,12 +14,15 @@ from typing import Generic, TypeAlias, TypeVar
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
-from inferwire_server.transport.http2.taking import Taking
+from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
 
 H = TypeVar("H")
 
 Connect: TypeAlias = Callable[[Write, Http2Protocol[H]], Connection[H]]
 """Begins a connection, on its socket."""
+
+_STALL_S = 5.0
+"""How long a peer may take nothing of what is due to it while the server closes."""
 
 _TAKING_LOOK_S = 0.1
 
@@ -103,12 +106,16 @@ class Http2Server(Generic[H]):
 
     async def _see_off(self, ends_at: float, flush_s: float) -> int:
         """Wait for those that take what is due to them, and cut off all others; give how many answers that were."""
-        taking = Taking(flush_s)
+        began_at, patience = monotonic(), Patience(answer_s=_STALL_S, linger_s=flush_s)
+        taking = {connection: LifeSigns(patience, began_at) for connection in self._connections if connection.due_bytes}
+        for signs in taking.values():
+            signs.ending(began_at)
         cut = 0
         while self._connections:
             now = monotonic()
             for connection in tuple(self._connections):
-                if now >= ends_at or not taking.goes_on(connection, now):
+                signs = taking.get(connection)
+                if now >= ends_at or signs is None or signs.judge(now, connection.due_bytes) is Verdict.CUT_OFF:
                     cut += connection.answers_due
                     connection.cut_off()
             with suppress(TimeoutError):
@@ -117,7 +124,7 @@ class Http2Server(Generic[H]):
         return cut
 
     def _new_connection(self, connect: Connect[H]) -> Http2Protocol[H]:
-        return Http2Protocol(connect, self._add, self._lose, self._not_http2)
+        return Http2Protocol(connect, self._add, self._lose, self._not_http2, self._silences.patience)
 
     def _add(self, connection: Http2Protocol[H]) -> None:
         self._connections.add(connection)
@@ -149,5 +156,5 @@ class Http2Server(Generic[H]):
         """Look after silent peers, now and again."""
         now = monotonic()
         for connection in tuple(self._connections):
-            connection.look(now, self._silences)
+            connection.look(now)
         self._looking = asyncio.get_running_loop().call_later(self._silences.look_s, self._look)

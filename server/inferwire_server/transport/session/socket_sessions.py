@@ -11,8 +11,8 @@ from time import monotonic
 from inferwire_proto import frames
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.life_signs import Patience
 from inferwire_server.transport.session.greeting import SessionTerms
-from inferwire_server.transport.session.life_signs import Patience
 from inferwire_server.transport.session.socket_session import GiveTo, SocketSession, Surroundings
 
 _TICK_S = 1.0

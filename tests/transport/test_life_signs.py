@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferwire_server.transport.session.life_signs import LifeSigns, Patience, Verdict
+from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
 
 WAIT, ASK, REFUSE, CUT_OFF = Verdict.WAIT, Verdict.ASK, Verdict.REFUSE, Verdict.CUT_OFF
 

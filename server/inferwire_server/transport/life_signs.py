@@ -58,9 +58,10 @@ class LifeSigns:
         return f"<LifeSigns: {self._phase.name}{', asked' if self._asked else ''}>"
 
     def greeted(self, now: float) -> None:
-        """Record its hello."""
-        self._phase = _Phase.TALK
-        self._since = now
+        """Record its hello, unless all is said already."""
+        if self._phase is _Phase.HELLO:
+            self._phase = _Phase.TALK
+            self._since = now
 
     def heard(self, now: float) -> None:
         """Record that something has come: before the hello, that is no reason to wait longer."""
