@@ -119,6 +119,8 @@ def framed(data: bytes) -> None:
 class Echo:
     """A call of HTTP/2 that lets as much come as it can, and answers with as much as has come."""
 
+    awaits_data = True
+
     def __init__(self, stream: Stream, head: CallHead) -> None:
         self._stream = stream
         self._taken = 0
@@ -134,6 +136,9 @@ class Echo:
 
     def take_room(self) -> None:
         assert not self._stream.unsent
+
+    def take_stall(self) -> None:
+        raise AssertionError
 
 
 def http2_frames(data: bytes) -> None:

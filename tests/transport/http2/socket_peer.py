@@ -14,7 +14,7 @@ from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.http2.outflow import Write
-from inferwire_server.transport.http2.protocol import PATIENCE, Http2Protocol
+from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
 from inferwire_server.transport.http2.stream import Receiver, Stream
 
 LIMIT_S = 10
@@ -42,7 +42,7 @@ class Calls:
 
     def protocol(self) -> Http2Protocol[Headers]:
         """Make what reads a connection."""
-        return Http2Protocol(self.connect, self.made.append, self.lost.append, NOT_HTTP2, PATIENCE)
+        return Http2Protocol(self.connect, self.made.append, self.lost.append, NOT_HTTP2, Silences())
 
     async def begun(self, count: int = 1) -> Heard:
         """Wait until so many calls have begun; give the last."""

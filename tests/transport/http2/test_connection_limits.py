@@ -80,7 +80,7 @@ def test_time_lets_them_begin_again() -> None:
     wire, _ = running()
     for _ in range(3):
         wire.say(PING * MOST)
-        wire.connection.look()
+        wire.connection.look(0, 0, 60)
     wire.say(PING * MOST)
     assert wire.fails(PING) is ErrorCode.ENHANCE_YOUR_CALM
 

@@ -49,7 +49,7 @@ class Way:
 
     def let_in(self, size: int) -> None:
         """Have the peer take so many bytes more."""
-        self.out.window += size
+        self.out.allow(size)
         self.out.flush()
 
     def told(self) -> list[Frame]:
@@ -196,6 +196,19 @@ def test_a_stream_that_is_given_up_sends_nothing_more_and_its_receiver_hears_of_
     way.let_in(100)
     assert way.told() == []
     assert (way.over, stream.is_over, stream.unsent, heard.ends) == ([1], True, 0, 1)
+
+
+def test_a_stream_that_is_abandoned_ends_without_what_waits() -> None:
+    way = Way()
+    way.out.window = 1
+    stream, heard = way.stream()
+    stream.answer(STATUS, (b"ab",), 2, TRAILERS)
+    way.told()
+    stream.abandon(b"\x88")
+    assert way.told() == [Frame(frames.HEADERS, frames.END_HEADERS | END_STREAM, 1, b"\x88")]
+    way.let_in(100)
+    assert way.told() == []
+    assert (way.over, stream.is_over, stream.unsent, heard.ends) == ([1], True, 0, 0)
 
 
 def test_a_stream_that_is_refused_had_no_receiver() -> None:

@@ -29,6 +29,8 @@ SIZES = [0, 1, 16_384, 16_385, 65_535, 65_536, MEGABYTE, 3 * MEGABYTE]
 class Answering:
     """Answers a call once it has all of it, with what its headers ask for; or at once, where they say so."""
 
+    awaits_data = False
+
     def __init__(self, stream: Stream, fields: Sequence[Field]) -> None:
         self._stream = stream
         self._headers = dict(fields)
@@ -58,6 +60,9 @@ class Answering:
         """Do nothing."""
 
     def take_room(self) -> None:
+        """Do nothing."""
+
+    def take_stall(self) -> None:
         """Do nothing."""
 
 

@@ -110,6 +110,8 @@ class Heard:
         self.has_all = False
         self.ends = 0
         self.rooms = 0
+        self.stalls = 0
+        self.awaits_data = False
 
     @property
     def data(self) -> bytes:
@@ -130,6 +132,11 @@ class Heard:
     def take_room(self) -> None:
         """Count it."""
         self.rooms += 1
+
+    def take_stall(self) -> None:
+        """Count it, and end the stream."""
+        self.stalls += 1
+        self.stream.abandon(TRAILERS)
 
     def answer(self, content: bytes = b"answer") -> None:
         """Answer with so many bytes."""

@@ -15,6 +15,7 @@ from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, UN
 from inferwire_server.transport.http2.open_block import OpenBlock, without_padding
 from inferwire_server.transport.http2.outflow import Outflow, Write
 from inferwire_server.transport.http2.peer_settings import apply_settings
+from inferwire_server.transport.http2.stalls import Stalls
 from inferwire_server.transport.http2.stream import STREAM_WINDOW, Receiver, Stream
 
 MOST_STREAMS = 10_000
@@ -83,6 +84,7 @@ class Connection(Generic[H]):
         self._taken_in = 0
         self._data: Stream | None = None
         self._data_ends = False
+        self._stalls = Stalls()
 
     def __repr__(self) -> str:
         return f"<Connection: {len(self.streams)} streams, {self.outflow!r}>"
@@ -119,9 +121,14 @@ class Connection(Generic[H]):
         """Ask the peer whether it is there."""
         self.outflow.emit(frames.frame(frames.PING, content=_ASK))
 
-    def look(self) -> None:
-        """Forget how much has come that brings nothing further: this is called every few seconds."""
+    def look(self, now: float, unread: int, stall_s: float) -> None:
+        """End streams on which the peer has not gone on for so long; so many bytes are still on their way to it.
+
+        This is called every few seconds, and forgets how much has come that brings nothing further.
+        """
         self.outflow.idle_frames = 0
+        for stream in self._stalls.found(self.streams.values(), self.outflow.sent - unread, now, stall_s):
+            stream.receiver.take_stall()
 
     def part(self) -> None:
         """Tell the peer to begin nothing more here. What is on its way is still taken, until it has heard."""
@@ -320,7 +327,7 @@ class Connection(Generic[H]):
     def _take_window(self, number: int, content: bytes) -> None:
         more = _number(content, "a window update") & frames.LARGEST_WINDOW
         if not number:
-            self.outflow.window += more
+            self.outflow.allow(more)
             if not more or self.outflow.window > frames.LARGEST_WINDOW:
                 code = ErrorCode.FLOW_CONTROL_ERROR if more else ErrorCode.PROTOCOL_ERROR
                 raise ConnectionFailed(code, f"the window cannot grow by {more} bytes")

@@ -36,6 +36,7 @@ class Outflow:
     """
 
     __slots__ = (
+        "_allowed",
         "_gathered",
         "_waiting",
         "_write",
@@ -51,7 +52,7 @@ class Outflow:
         self._write = write
         self._gathered: list[Piece] | None = None
         self._waiting: OrderedDict[Waiting, None] = OrderedDict()
-        self.window = frames.DEFAULT_WINDOW
+        self.window = self._allowed = frames.DEFAULT_WINDOW
         self.initial_window = frames.DEFAULT_WINDOW
         self.most_frame_bytes = frames.SMALLEST_MAX_FRAME
         self.is_paused = False
@@ -61,6 +62,11 @@ class Outflow:
     def __repr__(self) -> str:
         state = "paused" if self.is_paused else "open"
         return f"<Outflow: {state}, {len(self._waiting)} streams wait, {self.window} bytes of window>"
+
+    @property
+    def sent(self) -> int:
+        """How many bytes of data have been sent."""
+        return self._allowed - self.window
 
     @property
     def is_gathering(self) -> bool:
@@ -96,6 +102,11 @@ class Outflow:
         return (
             size <= self.window and size <= self.most_frame_bytes and not self.is_paused and not self.owes_size_update
         )
+
+    def allow(self, size: int) -> None:
+        """Have the peer take so many bytes more."""
+        self.window += size
+        self._allowed += size
 
     def wait(self, stream: Waiting) -> None:
         """Have a stream send when it is its turn."""

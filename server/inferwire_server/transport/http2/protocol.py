@@ -35,16 +35,17 @@ PATIENCE = Patience(hello_s=20.0, silence_s=30.0, answer_s=10.0, linger_s=10.0)
 
 @dataclass(frozen=True, slots=True)
 class Silences:
-    """How long a peer may say nothing.
+    """How long a peer may do nothing, in seconds.
 
     Attributes:
-        patience: What is done about it when.
-        heard_s: How long once it is told that this side leaves, in seconds: until then it may begin calls, which are
-            answered.
-        look_s: How often it is looked whether that has passed, in seconds.
+        patience: Before it is asked whether it is there, and so on.
+        stall_s: On a stream on which it is waited for.
+        heard_s: Once it is told that this side leaves: until then it may begin calls, which are answered.
+        look_s: How often it is looked whether that has passed.
     """
 
     patience: Patience = PATIENCE
+    stall_s: float = 60.0
     heard_s: float = 0.5
     look_s: float = 2.5
 
@@ -62,13 +63,14 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         on_made: Callable[[Http2Protocol[H]], object],
         on_lost: Callable[[Http2Protocol[H]], object],
         not_http2: bytes,
-        patience: Patience,
+        silences: Silences,
     ) -> None:
         self._connect = connect
         self._on_made = on_made
         self._on_lost = on_lost
         self._not_http2 = not_http2
-        self._signs = LifeSigns(patience, monotonic())
+        self._stall_s = silences.stall_s
+        self._signs = LifeSigns(silences.patience, monotonic())
         self._is_closing = False
         self._is_deaf = False
         self.peer = ""
@@ -122,8 +124,11 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self._on_lost(self)
 
     def look(self, now: float) -> None:
-        """Ask a peer that has been silent for long whether it is there, and give it up where it does not say so."""
-        self._connection.look()
+        """Ask a peer that has been silent for long whether it is there, and give it up where it does not say so.
+
+        End streams on which it does nothing, though it is there.
+        """
+        self._connection.look(now, self._unread_bytes, self._stall_s)
         match self._signs.judge(now, self._transport.get_write_buffer_size()):
             case Verdict.WAIT:
                 pass
@@ -161,8 +166,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     @property
     def due_bytes(self) -> int:
         """How much has been said that the peer has not taken: it waits for leave, in the transport or in the system."""
-        open_still: socket.socket | None = self._transport.get_extra_info("socket")
-        return self._connection.unsent + self._transport.get_write_buffer_size() + _in_system(open_still)
+        return self._connection.unsent + self._unread_bytes
 
     @property
     def answers_due(self) -> int:
@@ -174,6 +178,12 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     def cut_off(self) -> None:
         """End the connection at once."""
         self._transport.abort()
+
+    @property
+    def _unread_bytes(self) -> int:
+        """How much has been sent that the peer has not read."""
+        open_still: socket.socket | None = self._transport.get_extra_info("socket")
+        return self._transport.get_write_buffer_size() + _in_system(open_still)
 
     def _write(self, pieces: Sequence[Piece]) -> None:
         if self._is_closing or self._transport.is_closing():

@@ -124,7 +124,7 @@ class Http2Server(Generic[H]):
         return cut
 
     def _new_connection(self, connect: Connect[H]) -> Http2Protocol[H]:
-        return Http2Protocol(connect, self._add, self._lose, self._not_http2, self._silences.patience)
+        return Http2Protocol(connect, self._add, self._lose, self._not_http2, self._silences)
 
     def _add(self, connection: Http2Protocol[H]) -> None:
         self._connections.add(connection)

@@ -17,6 +17,11 @@ STREAM_WINDOW = 1024 * 1024
 class Receiver(Protocol):
     """Who takes what comes on a stream."""
 
+    @property
+    def awaits_data(self) -> bool:
+        """Whether it is the peer that is waited for: it has not said all that it is to say at once, and may say it."""
+        ...
+
     def take_data(self, data: memoryview, *, is_last: bool) -> None:
         """Take data, which may be nothing if it is the last."""
         ...
@@ -29,6 +34,10 @@ class Receiver(Protocol):
         """Hear that all that was to be sent has been."""
         ...
 
+    def take_stall(self) -> None:
+        """Hear that the peer has done nothing for long about what is waited for, and end the stream."""
+        ...
+
 
 class Stream:
     """A stream, from its first headers to its end.
@@ -39,11 +48,13 @@ class Stream:
         window: How many bytes of data the peer takes now.
         credit: How many bytes the peer may send now.
         unsent: How many bytes of data wait for the peer to take them.
+        sent_at: How many bytes had been sent on all streams when this one last sent some of what had to wait.
         has_peer_ended: Whether the peer has said all.
         is_over: Whether nothing more is sent.
     """
 
     __slots__ = (
+        "_allowed",
         "_on_over",
         "_outflow",
         "_queue",
@@ -53,6 +64,7 @@ class Stream:
         "id",
         "is_over",
         "receiver",
+        "sent_at",
         "unsent",
         "window",
     )
@@ -62,8 +74,8 @@ class Stream:
     def __init__(self, number: int, outflow: Outflow, on_over: Callable[[Stream], object]) -> None:
         self.id = number
         self.window = outflow.initial_window
-        self.credit = STREAM_WINDOW
-        self.unsent = 0
+        self.credit = self._allowed = STREAM_WINDOW
+        self.unsent = self.sent_at = 0
         self.has_peer_ended = False
         self.is_over = False
         self._outflow = outflow
@@ -73,6 +85,11 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<Stream {self.id}: {'over' if self.is_over else 'open'}, {self.unsent} bytes wait>"
+
+    @property
+    def received(self) -> int:
+        """How many bytes of data have come."""
+        return self._allowed - self.credit
 
     @property
     def is_ending(self) -> bool:
@@ -119,6 +136,10 @@ class Stream:
         if not self.unsent:
             self._finish(trailers)
 
+    def abandon(self, trailers: bytes) -> None:
+        """Send trailers instead of the data that waits. The stream is over with them."""
+        self._finish(trailers)
+
     def reset(self, code: ErrorCode) -> None:
         """Give the stream up, of which its receiver hears as if the peer had."""
         self._reset(code)
@@ -133,6 +154,7 @@ class Stream:
         more = min(size, frames.LARGEST_WINDOW) - self.credit
         if more > 0 and not self.has_peer_ended and not self.is_over:
             self.credit += more
+            self._allowed += more
             self._outflow.emit(frames.window_update(self.id, more))
 
     def send_some(self) -> bool:
@@ -145,6 +167,7 @@ class Stream:
         self._outflow.window -= room
         self._outflow.idle_frames = 0
         self.unsent -= room
+        self.sent_at = self._outflow.sent
         self._outflow.emit(frames.head(DATA, 0, self.id, room), *pieces)
         if not self.unsent:
             if self._trailers is not None:

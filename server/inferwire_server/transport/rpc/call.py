@@ -9,6 +9,7 @@ from typing import Protocol
 
 import grpc
 
+from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.frames import ErrorCode
 from inferwire_server.transport.http2.stream import STREAM_WINDOW, Receiver, Stream
@@ -30,6 +31,8 @@ _MOST_UNSENT_BYTES = 64 * 1024
 _DEADLINE = RpcStatus(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
 _CANCELLED = RpcStatus(grpc.StatusCode.CANCELLED, "the call was cancelled")
 _NO_MESSAGE = RpcStatus(grpc.StatusCode.INTERNAL, "the call ended before its message, expected one")
+_NOTHING_SENT = "no more of the message has come for too long"
+_NOTHING_TAKEN = "no more of the answer has been taken for too long"
 _TWO_MESSAGES = RpcStatus(grpc.StatusCode.INTERNAL, "the call has more messages than one, expected one")
 
 
@@ -128,6 +131,16 @@ class RpcCall:
         """Where the caller is."""
         return self._socket.peer
 
+    @property
+    def awaits_data(self) -> bool:
+        """Whether the caller is in the middle of a message, or has not sent the only one that the method takes.
+
+        It is not while more waits to be read than a caller may send. Between messages it may take any time.
+        """
+        if self._method.takes_stream:
+            return self._failure is None and not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
+        return self.task is None
+
     async def read(self) -> bytes | None:
         """Give the next message; None once there is none."""
         while not self._messages:
@@ -189,6 +202,15 @@ class RpcCall:
     def take_room(self) -> None:
         """Write on."""
         _wake(self._writing)
+
+    def take_stall(self) -> None:
+        """End the call, and tell its caller why: what it has not taken is not sent any more."""
+        has_unsent = self._stream.unsent > 0
+        sentence = _NOTHING_TAKEN if has_unsent else _NOTHING_SENT
+        why = self._around.guard.refuse(ServingError(Code.DEADLINE_EXCEEDED, sentence), self._head)
+        if has_unsent:
+            self._stream.abandon(why.block())
+        self.cancel(why)
 
     def cancel(self, why: RpcStatus = _CANCELLED) -> None:
         """End the call, whatever it does, and tell its caller why."""

@@ -16,6 +16,8 @@ class Unread:
 
     __slots__ = ("_call",)
 
+    awaits_data = False
+
     def __init__(self, call: Receiver) -> None:
         self._call = call
 
@@ -30,6 +32,10 @@ class Unread:
         """Write on."""
         self._call.take_room()
 
+    def take_stall(self) -> None:
+        """End the call."""
+        self._call.take_stall()
+
 
 class Refusal:
     """Tells a caller that its call has failed, once it has begun to send, or has not for a moment.
@@ -39,6 +45,8 @@ class Refusal:
     """
 
     __slots__ = ("_limit", "_status", "_stream")
+
+    awaits_data = False
 
     def __init__(self, stream: Stream, status: RpcStatus) -> None:
         self._stream = stream
@@ -57,6 +65,9 @@ class Refusal:
 
     def take_room(self) -> None:
         """Do nothing: it waits for none."""
+
+    def take_stall(self) -> None:
+        """Do nothing: it tells soon."""
 
     def _tell(self) -> None:
         self._stream.finish(HEADERS + self._status.block())

@@ -1,0 +1,45 @@
+"""Streams whose peer does not go on with what it is waited for. Time is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inferwire_server.transport.http2.stream import Stream
+
+
+class Stalls:
+    """How far a connection's streams had come on which the peer was waited for, and since when."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[Stream, tuple[tuple[int, int], float]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Stalls: {len(self._waiting)} streams wait for their peer>"
+
+    def found(self, streams: Iterable[Stream], taken: int, now: float, limit_s: float) -> list[Stream]:
+        """Give those that had come no further at any look since the limit.
+
+        So many bytes of data has the peer taken until now, on all streams together.
+        """
+        before, self._waiting = self._waiting, {}
+        stalled: list[Stream] = []
+        for stream in streams:
+            come = _how_far(stream, taken)
+            if come is None:
+                continue
+            last, since = before.get(stream, (come, now))
+            self._waiting[stream] = come, (since if come == last else now)
+            if come == last and now - since >= limit_s:
+                stalled.append(stream)
+        return stalled
+
+
+def _how_far(stream: Stream, taken: int) -> tuple[int, int] | None:
+    """Say how far a stream has come on which the peer is waited for; None where it is not."""
+    if stream.unsent:
+        # One that has room waits for its turn, and what is on its way has to arrive before the peer can make room.
+        is_behind_others = stream.window > 0 or taken < stream.sent_at
+        return stream.received + stream.sent_at, taken if is_behind_others else 0
+    return (stream.received, 0) if stream.receiver.awaits_data else None
