@@ -400,6 +400,45 @@ async def test_calls_that_begin_once_the_server_is_closed_are_told_to_go_elsewhe
     assert held.begun == []
 
 
+async def test_a_call_whose_message_is_on_its_way_then_is_refused_before_all_of_it_has_come(held: Held) -> None:
+    drain = Drain()
+    guard = guard_of(drain)
+    peer = RawPeer(Method(held), guard)
+    drain.close()
+    told = await peer.end_of(number := peer.begin(data=framed(b"hello")[:-1]))
+    assert (told.status, told.headers[CODE_METADATA.encode()]) == (UNAVAILABLE, b"SHUTTING_DOWN")
+    peer.send(number, b"o")
+    assert (told.reset, guard.refusals.counts) == (ErrorCodes.NO_ERROR, {("grpc", "SHUTTING_DOWN"): 1})
+    assert (held.begun, peer.running) == ([], IDLE)
+
+
+@pytest.mark.parametrize("sent", [None, framed(b"hello")[:-1], framed(b"hello")])
+async def test_calls_that_have_not_begun_are_refused_when_no_more_may(held: Held, sent: bytes | None) -> None:
+    guard = guard_of()
+    peer = RawPeer(Method(held), guard)
+    running, arriving = peer.begin(data=framed(b"hello"), end=True), peer.begin(data=sent)
+    await held.has_begun()
+    peer.switchboard.refuse_unbegun()
+    told = await peer.end_of(arriving)
+    assert (told.status, told.details) == (UNAVAILABLE, "the server is shutting down")
+    assert (told.headers[CODE_METADATA.encode()], guard.refusals.counts) == (
+        b"SHUTTING_DOWN",
+        {("grpc", "SHUTTING_DOWN"): 1},
+    )
+    held.may_end.set()
+    assert (await peer.end_of(running)).data == framed(b"done")
+
+
+async def test_calls_of_many_messages_have_begun_whatever_has_come_of_them(held: Held) -> None:
+    peer = RawPeer(Method(held.reading, takes_stream=True))
+    number = peer.begin(data=framed(b"hello") + framed(b"hello")[:-1])
+    await held.has_begun()
+    peer.switchboard.refuse_unbegun()
+    peer.send(number, b"o", end=True)
+    assert (await peer.end_of(number)).status == 0
+    assert held.begun == [b"hello"] * 2
+
+
 async def test_the_drain_counts_a_call_while_it_runs(held: Held) -> None:
     drain = Drain()
     peer = RawPeer(Method(held), guard_of(drain))

@@ -25,6 +25,7 @@ from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.service import HealthService, Services
 from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.frames import frame
 from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.rpc import grpc_server as grpc_server_module
@@ -175,6 +176,13 @@ async def test_a_drain_whose_time_is_up_counts_what_it_cuts_off(
     await asyncio.to_thread(gate.wait_held, 0)
 
 
+def calling(method: str) -> bytes:
+    """Write the headers of a call."""
+    path = b"/inference.GRPCInferenceService/" + method.encode()
+    called = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", path)]
+    return write_block([*called, (b"content-type", b"application/grpc")])
+
+
 @asynccontextmanager
 async def unread(server: GrpcServer, models: dict[str, FakeModel]) -> AsyncGenerator[Peer, None]:
     """Make a call that has ended, and whose caller takes nothing of the answer so far; give the caller."""
@@ -183,11 +191,9 @@ async def unread(server: GrpcServer, models: dict[str, FakeModel]) -> AsyncGener
     gate = models["echo"].gate
     gate.close()
     peer = Peer(*await asyncio.open_connection("127.0.0.1", server.port))
-    called = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/inference.GRPCInferenceService/ModelInfer")]
-    block = write_block([*called, (b"content-type", b"application/grpc")])
     content = message.SerializeToString()
     peer.say(frames.PREFACE, frames.settings({frames.INITIAL_WINDOW_SIZE: 0}))
-    peer.say(headers(1, block), data(1, PREFIX.pack(0, len(content)) + content, frames.END_STREAM))
+    peer.say(headers(1, calling("ModelInfer")), data(1, PREFIX.pack(0, len(content)) + content, frames.END_STREAM))
     await asyncio.to_thread(gate.wait_held, 1)
     gate.open()
     while (await peer.told(1))[0].kind != frames.HEADERS:
@@ -208,6 +214,22 @@ async def test_an_answer_is_on_its_way_for_as_long_as_there_is_time(
         told = await peer.rest()
         assert pb.ModelInferResponse.FromString(data_in(told, 1)[PREFIX_BYTES:]).raw_output_contents == [bytes(16)]
         assert await drain == 0
+
+
+async def test_a_call_that_is_still_being_sent_when_the_port_closes_is_told_why_it_is_not_taken(
+    grpc_server: GrpcServer,
+) -> None:
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", grpc_server.port))
+    heard = frame(frames.PING, content=b"heard it")
+    peer.say(frames.PREFACE, frames.settings({}), headers(1, calling("ServerLive")), data(1, PREFIX.pack(0, 2)), heard)
+    while (await peer.told(1))[0].content != b"heard it":
+        pass
+    drain = asyncio.ensure_future(grpc_server.drain(10))
+    (refusal,) = await peer.told(1)
+    assert (refusal.kind, refusal.stream, refusal.flags & frames.END_STREAM) == (frames.HEADERS, 1, frames.END_STREAM)
+    assert b"SHUTTING_DOWN" in refusal.content
+    await peer.rest()
+    assert await drain == 0
 
 
 async def test_an_answer_that_nobody_takes_is_counted_and_logged(

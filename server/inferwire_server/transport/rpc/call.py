@@ -178,17 +178,17 @@ class RpcCall:
                 self._messages.append(message)
                 self._unread_bytes += _LISTED_BYTES + len(message)
         except (ServingError, RpcStatus) as error:
-            self._refuse(error)
+            self.refuse(error)
             return
         if is_last and not self._reader.is_between:
             # A new one: what is raised keeps its traceback, and so every value in those frames.
-            self._refuse(RpcStatus(grpc.StatusCode.INTERNAL, "the call ended in the middle of a message"))
+            self.refuse(RpcStatus(grpc.StatusCode.INTERNAL, "the call ended in the middle of a message"))
             return
         self._has_all = is_last
         if self._method.takes_stream:
             _wake(self._reading)
         elif len(self._messages) > 1 or (self._messages and not self._reader.is_between):
-            self._refuse(_TWO_MESSAGES)
+            self.refuse(_TWO_MESSAGES)
             return
         elif is_last:
             self._begin()
@@ -226,6 +226,15 @@ class RpcCall:
             self._fail(why)
             self._end()
 
+    def refuse(self, error: ServingError | RpcStatus) -> None:
+        """Refuse what comes: at once, or where the call reads it."""
+        if self._method.takes_stream:
+            self._failure = error
+            _wake(self._reading)
+            return
+        self._fail(self._around.guard.refuse(error, self._head))
+        self._end()
+
     def unread(self) -> Receiver:
         """Begin as if the message were empty; give what takes no notice of what comes."""
         self._has_heard = True
@@ -235,7 +244,7 @@ class RpcCall:
 
     def _begin(self) -> None:
         if not self._messages:
-            self._refuse(_NO_MESSAGE)
+            self.refuse(_NO_MESSAGE)
             return
         self._start(self._messages.popleft())
 
@@ -248,7 +257,6 @@ class RpcCall:
         guard = self._around.guard
         guard.drain.enter()
         try:
-            guard.check_open()
             if isinstance(message, Packed):
                 message = await self._unpacked(message)
             self._answer(await self._method.call(message, self))
@@ -287,15 +295,6 @@ class RpcCall:
             self._stream.finish(HEADERS + status.block())
         else:
             self._stream.receiver = Refusal(self._stream, status)
-
-    def _refuse(self, error: ServingError | RpcStatus) -> None:
-        """Refuse what has come: at once, or where the call reads it."""
-        if self._method.takes_stream:
-            self._failure = error
-            _wake(self._reading)
-            return
-        self._fail(self._around.guard.refuse(error, self._head))
-        self._end()
 
     def _expire(self) -> None:
         if self in self._around.calls:

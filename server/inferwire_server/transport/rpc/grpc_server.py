@@ -165,13 +165,15 @@ class GrpcServer:
     async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> int:
         """Send callers away, wait for the calls that run, and for others who may call still; close the port.
 
-        Callers that take their answers have what is left of the time for it. Give how many calls were cut off.
+        Calls that have not begun by then are refused, those that are still being sent among them. Callers that take
+        their answers have what is left of the time for it. Give how many calls were cut off.
         """
         ends_at = monotonic() + grace_s
         left = await self._drain.drain(grace_s)
         if others is not None:
             await others
         self._drain.close()
+        self._switchboard.refuse_unbegun()
         await asyncio.sleep(_HOLD_S)
         cut = await self._server.close(_CUT_S if left else _FLUSH_S, ends_at - monotonic())
         if cut:

@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError, bug, shutting_down
+from inferwire_server.errors import ServingError, bug
 from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.adoption import Adopt
@@ -102,15 +102,6 @@ class Guard:
         """
         if self.access.needs_key:
             self.access.check(shown_key(metadata))
-
-    def check_open(self) -> None:
-        """Let a call begin.
-
-        Raises:
-            ServingError: SHUTTING_DOWN once none may.
-        """
-        if self.drain.is_closed:
-            raise shutting_down()
 
     def refuse(self, error: Exception, head: CallHead) -> RpcStatus:
         """Count a call that is refused, and say what was raised as gRPC says it."""

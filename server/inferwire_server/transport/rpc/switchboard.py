@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 import grpc
 
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.transport.http2.connection import MOST_STREAMS, Connection
 from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, write_block
 from inferwire_server.transport.http2.outflow import Write
@@ -62,6 +62,12 @@ class Switchboard:
 
         return Connection(write, read_head, begin, socket.close, most_header_bytes)
 
+    def refuse_unbegun(self) -> None:
+        """Refuse the calls whose message has not all come, as those that come once the server is closed."""
+        for call in self._calls:
+            if call.task is None:
+                call.refuse(shutting_down())
+
     async def end(self) -> None:
         """Cancel every call, and wait until none runs."""
         calls = self._calls
@@ -99,6 +105,8 @@ class Switchboard:
             if not method.is_keyless:
                 return Refusal(stream, self._guard.refuse(refusal, head))
             is_unread = not method.takes_stream
+        if self._guard.drain.is_closed:
+            return Refusal(stream, self._guard.refuse(shutting_down(), head))
         call = RpcCall(stream, head, method, socket, around)
         return call.unread() if is_unread else call
 
