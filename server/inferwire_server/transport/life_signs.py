@@ -45,12 +45,13 @@ class _Phase(Enum):
 class LifeSigns:
     """What is known of one peer. It is alive, too, if it takes what could not be sent at once."""
 
-    __slots__ = ("_asked", "_patience", "_phase", "_since", "_unsent")
+    __slots__ = ("_asked", "_heard_at", "_patience", "_phase", "_since", "_unsent")
 
     def __init__(self, patience: Patience, now: float) -> None:
         self._patience = patience
         self._phase = _Phase.HELLO
         self._since = now
+        self._heard_at: float | None = None
         self._asked = False
         self._unsent = 0
 
@@ -61,13 +62,11 @@ class LifeSigns:
         """Record its hello, unless all is said already."""
         if self._phase is _Phase.HELLO:
             self._phase = _Phase.TALK
-            self._since = now
+            self._since, self._heard_at = now, None
 
     def heard(self, now: float) -> None:
         """Record that something has come: before the hello, that is no reason to wait longer."""
-        if self._phase is _Phase.TALK:
-            self._since = now
-            self._asked = False
+        self._heard_at = now
 
     def ending(self, now: float) -> None:
         """Record that all is said, and nothing is listened to."""
@@ -76,9 +75,11 @@ class LifeSigns:
 
     def judge(self, now: float, unsent: int) -> Verdict:
         """Say what is to be done, with so many bytes waiting to be sent."""
-        if unsent < self._unsent and self._phase is not _Phase.HELLO:
-            self._since = now
-            self._asked = False
+        heard_at, self._heard_at = self._heard_at, None
+        if self._phase is _Phase.TALK and heard_at is not None:
+            self._since, self._asked = heard_at, False
+        if self._phase is not _Phase.HELLO and unsent < self._unsent:
+            self._since, self._asked = now, False
         self._unsent = unsent
         waited_s = now - self._since
         match self._phase:
