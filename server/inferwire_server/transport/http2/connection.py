@@ -168,7 +168,7 @@ class Connection(Generic[H]):
     def take_greeting(self) -> None:
         """Answer the preface. Not before: a peer that speaks something else is told so, in words that it may know."""
         self.is_greeted = True
-        self.outflow.emit(_opening(self._most_header_bytes))
+        self.outflow.emit(_first_frames(self._most_header_bytes))
 
     def check_turn(self, kind: int) -> None:
         """Check that a frame of this kind may come now.
@@ -426,7 +426,7 @@ class Connection(Generic[H]):
             )
 
 
-def _opening(most_header_bytes: int) -> bytes:
+def _first_frames(most_header_bytes: int) -> bytes:
     """Write what a peer is told first."""
     settings = {
         frames.MAX_CONCURRENT_STREAMS: MOST_STREAMS,

@@ -16,7 +16,7 @@ from inferwire_server.transport.http2.stream import STREAM_WINDOW, Receiver, Str
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
 from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES, MessageReader, Packed, unpacked
 from inferwire_server.transport.rpc.methods import Guard, Method
-from inferwire_server.transport.rpc.status import HEADERS, OK, RpcStatus
+from inferwire_server.transport.rpc.status import ANSWER_HEADERS, OK, RpcStatus
 from inferwire_server.transport.rpc.unread import Refusal, Unread
 
 _MOST_UNREAD_BYTES = STREAM_WINDOW
@@ -46,7 +46,7 @@ class HasPeer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
-class Surroundings:
+class CallSurroundings:
     """What the calls of a connection share.
 
     Attributes:
@@ -91,7 +91,7 @@ class RpcCall:
         head: CallHead,
         method: Method,
         socket: HasPeer,
-        around: Surroundings,
+        around: CallSurroundings,
     ) -> None:
         self._stream = stream
         self._head = head
@@ -162,7 +162,7 @@ class RpcCall:
             raise asyncio.CancelledError
         if not self._has_begun:
             self._has_begun = True
-            stream.start(HEADERS)
+            stream.start(ANSWER_HEADERS)
         stream.write((PREFIX.pack(0, len(message)), message), PREFIX_BYTES + len(message))
         while stream.unsent > _MOST_UNSENT_BYTES:
             self._writing = self._loop.create_future()
@@ -278,13 +278,13 @@ class RpcCall:
             return
         if message is None or self._has_begun:
             if not self._has_begun:
-                stream.start(HEADERS)
+                stream.start(ANSWER_HEADERS)
             if message is not None:
                 stream.write((PREFIX.pack(0, len(message)), message), PREFIX_BYTES + len(message))
             stream.finish(OK)
         else:
             size = len(message)
-            stream.answer(HEADERS, (PREFIX.pack(0, size), message), PREFIX_BYTES + size, OK)
+            stream.answer(ANSWER_HEADERS, (PREFIX.pack(0, size), message), PREFIX_BYTES + size, OK)
 
     def _fail(self, status: RpcStatus) -> None:
         if self._stream.is_over:
@@ -292,7 +292,7 @@ class RpcCall:
         if self._has_begun:
             self._stream.finish(status.block())
         elif self._has_heard:
-            self._stream.finish(HEADERS + status.block())
+            self._stream.finish(ANSWER_HEADERS + status.block())
         else:
             self._stream.receiver = Refusal(self._stream, status)
 

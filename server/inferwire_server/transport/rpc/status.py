@@ -33,7 +33,7 @@ _STATUS_200 = b"\x88"
 ENCODINGS = ("identity", "gzip", "deflate")
 """How messages may be compressed."""
 
-HEADERS = _STATUS_200 + write_block(
+ANSWER_HEADERS = _STATUS_200 + write_block(
     [(b"content-type", b"application/grpc"), (b"grpc-accept-encoding", ",".join(ENCODINGS).encode())]
 )
 """What every answer begins with."""

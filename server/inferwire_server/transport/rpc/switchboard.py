@@ -14,7 +14,7 @@ from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, wr
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol
 from inferwire_server.transport.http2.stream import Receiver, Stream
-from inferwire_server.transport.rpc.call import RpcCall, Surroundings
+from inferwire_server.transport.rpc.call import CallSurroundings, RpcCall
 from inferwire_server.transport.rpc.call_head import CallHead, read_head
 from inferwire_server.transport.rpc.messages import MOST_BYTES
 from inferwire_server.transport.rpc.methods import Guard, Method
@@ -34,7 +34,7 @@ class Switchboard:
         self._methods = methods
         self._guard = guard
         self._most_message_bytes = most_message_bytes
-        self._connections: WeakSet[Surroundings] = WeakSet()
+        self._connections: WeakSet[CallSurroundings] = WeakSet()
 
     def __repr__(self) -> str:
         return f"<Switchboard: {len(self._methods)} methods, {len(self._calls)} calls>"
@@ -54,7 +54,7 @@ class Switchboard:
     def _connect(
         self, write: Write, socket: Http2Protocol[CallHead], most_header_bytes: int, most_message_bytes: int
     ) -> Connection[CallHead]:
-        around = Surroundings(self._guard, most_message_bytes, most_header_bytes)
+        around = CallSurroundings(self._guard, most_message_bytes, most_header_bytes)
         self._connections.add(around)
 
         def begin(stream: Stream, head: CallHead) -> Receiver | None:
@@ -81,7 +81,7 @@ class Switchboard:
         return tuple(call for around in self._connections for call in around.calls)
 
     def _begin(
-        self, stream: Stream, head: CallHead, socket: Http2Protocol[CallHead], around: Surroundings
+        self, stream: Stream, head: CallHead, socket: Http2Protocol[CallHead], around: CallSurroundings
     ) -> Receiver | None:
         if len(around.calls) >= MOST_STREAMS:
             # Those that it has given up count until their work has ended: else a peer could begin any number.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from inferwire_server.transport.http2.stream import Receiver, Stream
-from inferwire_server.transport.rpc.status import HEADERS, RpcStatus
+from inferwire_server.transport.rpc.status import ANSWER_HEADERS, RpcStatus
 
 _FIRST_DATA_S = 0.1
 """How long a caller that has sent nothing but headers may take to begin, before it hears that its call has failed."""
@@ -70,4 +70,4 @@ class Refusal:
         """Do nothing: it tells soon."""
 
     def _tell(self) -> None:
-        self._stream.finish(HEADERS + self._status.block())
+        self._stream.finish(ANSWER_HEADERS + self._status.block())

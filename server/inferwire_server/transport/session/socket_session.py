@@ -37,7 +37,7 @@ GiveTo: TypeAlias = Callable[[str], Give | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SessionSurroundings:
     """What the connections of a server share.
 
     Attributes:
@@ -77,7 +77,7 @@ class SocketSession(asyncio.BufferedProtocol):
     def __init__(
         self,
         transport: asyncio.Transport,
-        around: Surroundings,
+        around: SessionSurroundings,
         terms: SessionTerms,
         on_lost: Callable[[SocketSession], None],
     ) -> None:

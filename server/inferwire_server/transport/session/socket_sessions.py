@@ -13,7 +13,7 @@ from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.life_signs import Patience
 from inferwire_server.transport.session.greeting import SessionTerms
-from inferwire_server.transport.session.socket_session import GiveTo, SocketSession, Surroundings
+from inferwire_server.transport.session.socket_session import GiveTo, SessionSurroundings, SocketSession
 
 _TICK_S = 1.0
 """How often silent peers are looked for."""
@@ -42,7 +42,9 @@ class SocketSessions:
     ) -> None:
         self.terms = SessionTerms(max_message_bytes)
         self.drain = Drain()
-        self._around = Surroundings(services, self.drain, patience or Patience(), clock, frames.scratch(), give_to)
+        self._around = SessionSurroundings(
+            services, self.drain, patience or Patience(), clock, frames.scratch(), give_to
+        )
         self._open: set[SocketSession] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._listening = ExitStack()
