@@ -129,6 +129,19 @@ def connection_after_answer(connection: HTTPConnection) -> str | None:
         return answer.getheader("connection")
 
 
+def test_a_request_that_never_comes_whole_does_not_keep_the_process_from_its_end() -> None:
+    with (
+        running_server(DIGITS, "--grace-s", "3600") as server,
+        socket.create_connection((HOST, server.http_port)) as caller,
+    ):
+        caller.sendall(b"POST /v2/models/digits_mlp/infer HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{")
+        get(server, "/v2")
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0
+        with caller.makefile("rb") as answer:
+            assert answer.readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
+
+
 def test_work_is_taken_while_load_balancers_have_time_to_notice(tmp_path: Path) -> None:
     with started("--model-repository", str(DIGITS), "--drain-delay-s", "600") as (server, log):
         wait_until_ready(server, log)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 
 import httpx
+import orjson
 import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
@@ -25,7 +26,10 @@ from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.cycle import GATHERED_BODY
+from inferwire_server.transport.http.long_body import LONG
 from inferwire_server.transport.http.server import http_server
+
+LONG_BEGUN = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n{" % LONG
 
 
 async def test_a_peer_that_ends_no_body_is_given_up_behind_its_last_answer() -> None:
@@ -193,3 +197,64 @@ async def test_the_system_asks_whether_a_silent_peers_machine_is_there() -> None
         peer: socket.socket = connection.transport.get_extra_info("socket")
         assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+
+
+async def reads(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer what has been read to its end."""
+    await read_undecoded(Request(scope, receive), GATHERED_BODY)
+    await answers(b"hello")(scope, receive, send)
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (BROKEN[:-9], b"HTTP/1.1 503 "),
+        (LONG_BEGUN, b"HTTP/1.1 503 "),
+        (GET + BROKEN[:-9], b"HTTP/1.1 200 "),
+    ],
+)
+async def test_who_is_silent_within_a_body_keeps_no_server_from_its_end(said: bytes, status: bytes) -> None:
+    timeouts = RequestTimeouts(end_s=0.0, look_s=0.01)
+    async with http_server(reads, "127.0.0.1", 0, timeouts=timeouts) as server:
+        reader, writer = await connect(server)
+        writer.write(said)
+        await reaches(lambda: any(connection.pieces for connection in server.connections))
+        async with asyncio.timeout(20):
+            await server.drain(3600)
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(status)
+    head, _, body = answer[answer.rindex(b"HTTP/1.1 ") :].partition(b"\r\n\r\n")
+    assert b"HTTP/1.1 503 " in head
+    assert b"\r\nretry-after: 1\r\n" in head
+    assert b"\r\nconnection: close\r\n" in head
+    assert orjson.loads(body) == {"error": "the server is shutting down", "code": "SHUTTING_DOWN"}
+
+
+async def test_who_goes_on_with_a_body_is_waited_for_and_answered_while_the_server_ends() -> None:
+    timeouts = RequestTimeouts(end_s=3600.0, look_s=0.01)
+    async with http_server(reads, "127.0.0.1", 0, timeouts=timeouts) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        await reaches(lambda: any(connection.pieces for connection in server.connections))
+        draining = asyncio.ensure_future(server.drain(3600))
+        await asyncio.wait([draining], timeout=0.3)
+        assert not draining.done()
+        writer.write(b"0\r\n\r\n")
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b"\r\nconnection: close\r\n" in answer
+        await draining
+        writer.close()
+
+
+async def test_who_was_answered_before_its_body_had_ended_and_is_silent_keeps_no_server_from_its_end() -> None:
+    timeouts = RequestTimeouts(end_s=0.0, look_s=0.01)
+    async with http_server(answers(b"hello"), "127.0.0.1", 0, timeouts=timeouts) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        await reader.readuntil(b"hello")
+        async with asyncio.timeout(20):
+            await server.drain(3600)
+        assert await reader.read() == b""
+        writer.close()

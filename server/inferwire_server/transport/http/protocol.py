@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
+from inferwire_server.errors import shutting_down
 from inferwire_server.transport.http.awaited import Awaited, RequestTimeouts
 from inferwire_server.transport.http.connection import Connection, Turns
 from inferwire_server.transport.http.cycle import Cycle
@@ -22,15 +23,15 @@ from inferwire_server.transport.http.joined_writes import JoinedWrites
 from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
 from inferwire_server.transport.http.request_headers import stated_length
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong, UnknownCoding
-from inferwire_server.transport.http.responses import error_body
+from inferwire_server.transport.http.responses import ELSEWHERE_AFTER_S, error_body
 from inferwire_server.transport.request_ids import RequestIds
 from inferwire_server.transport.taking_over import TakeOver
 
 
-def _refusal(status: bytes, code: Code, sentence: str) -> bytes:
-    """Write an answer that closes the connection, for what never became a request."""
+def _refusal(status: bytes, code: Code, sentence: str, further: bytes = b"") -> bytes:
+    """Write an answer that closes the connection, for what never became a request; with a further header, if given."""
     body = error_body(code, sentence)
-    head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d" % len(body)
+    head = b"content-type: application/json\r\n%bconnection: close\r\ncontent-length: %d" % (further, len(body))
     return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, head, body)
 
 
@@ -54,6 +55,12 @@ _HTTP2 = b"PRI"
 """The method that HTTP/2 begins with, so that servers of HTTP/1.1 know it."""
 
 _TOO_SLOW = _refusal(b"408 Request Timeout", Code.DEADLINE_EXCEEDED, "no more of the request has come for too long")
+_SHUTTING_DOWN = _refusal(
+    b"503 Service Unavailable",
+    Code.SHUTTING_DOWN,
+    shutting_down().message,
+    b"retry-after: %b\r\n" % ELSEWHERE_AFTER_S.encode(),
+)
 
 _HEAD_END = b"\r\n\r\n"
 
@@ -90,6 +97,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._requests = RequestParser(self)
         self.pieces = 0
         self._awaited = Awaited()
+        self._is_leaving = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Take a connection. What is written to it goes out at once, the parts of an answer together."""
@@ -152,6 +160,12 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
         self.cycle.drop_body()
 
+    def shutdown(self) -> None:
+        """Close the connection where no answer is due, else behind the answer."""
+        if not self._is_leaving:
+            self._is_leaving = True
+            super().shutdown()
+
     def look(self, now: float, timeouts: RequestTimeouts) -> None:
         """Give up a peer that does not go on with what it has begun, or does not take what it has asked for.
 
@@ -167,12 +181,13 @@ class HttpProtocol(HttpToolsProtocol):
             what, limit_s = ("head", self.cycle), timeouts.head_s
         else:
             is_awaited = not self.flow.read_paused and not self.cycle.waits_to_continue
-            what, limit_s = ("body", self.pieces), timeouts.body_s
+            what, limit_s = ("body", self.pieces), timeouts.end_s if self._is_leaving else timeouts.body_s
         if not is_awaited or self.transport.is_closing():
             self._awaited.nothing()
         elif self._awaited.is_overdue(what, now, limit_s):
             may_answer = self.pieces > 0 and self._take_over is None and (self._requests.is_in_head or due is not None)
-            self._refuse(_TOO_SLOW if may_answer else b"")
+            refusal = _SHUTTING_DOWN if self._is_leaving else _TOO_SLOW
+            self._refuse(refusal if may_answer else b"")
 
     def part(self) -> None:
         """Have the answer that is due be the last on this connection, as later ones are once parting has begun.

@@ -16,7 +16,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http.exchange import Headers, exchange_of
 
-_ELSEWHERE_AFTER_S = "1"
+ELSEWHERE_AFTER_S = "1"
 """When a caller whom this server sends away may come again: by then something else answers at its address."""
 
 JSON = b"application/json"
@@ -51,7 +51,7 @@ def error_response(error: ServingError) -> Response:
     if error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, ceil(error.retry_after_s)))
     elif error.code is Code.SHUTTING_DOWN:
-        headers["retry-after"] = _ELSEWHERE_AFTER_S
+        headers["retry-after"] = ELSEWHERE_AFTER_S
     if error.code is Code.UNAUTHENTICATED:
         headers["www-authenticate"] = "Bearer"
     return problem(error.status.http, error.code, error.message, headers)

@@ -178,8 +178,9 @@ class LoopServer(Server):
     async def _part(self) -> None:
         """Look, as often as uvicorn does while it waits for connections to go, whether one stays that need not.
 
-        It may have come since, after its handshake. Or it is closed, all is written, and what is missing is that its
-        peer closes TLS as well: a peer that is idle does not read that it should.
+        It may have come since, after its handshake. Or its peer has begun a request and is silent. Or it is closed, all
+        is written, and what is missing is that its peer closes TLS as well: a peer that is idle does not read that it
+        should.
         """
         while True:
             for connection in self.connections:
@@ -187,6 +188,7 @@ class LoopServer(Server):
                 transport: asyncio.Transport = joined.release()
                 if not transport.is_closing():
                     connection.shutdown()
+                    connection.look(monotonic(), self._timeouts)
                 elif transport.get_write_buffer_size() == 0:
                     _read_no_more(transport)
             await asyncio.sleep(_LOOK_S)
