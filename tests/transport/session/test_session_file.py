@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import socket
 import stat
 import sys
 import termios
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,17 @@ async def test_a_path_that_is_too_long_beside_that_of_grpc_says_whose_it_is(
         f"cannot make '{path}', the sessions' socket beside --grpc-socket: "
         "the path is longer than the 107 bytes a socket's may have; choose another path with --grpc-socket"
     )
+
+
+async def test_many_may_wait_to_be_taken(sockets: SocketSessions, tmp_path: Path) -> None:
+    path = tmp_path / "here"
+    async with sessions_at(path, sockets.take_over):
+        with ExitStack() as callers:
+            # Nobody is taken meanwhile: the loop that would has no turn.
+            for _ in range(200):
+                caller = callers.enter_context(socket.socket(socket.AF_UNIX))
+                caller.setblocking(False)
+                caller.connect(str(path))
 
 
 def is_read(writer: asyncio.StreamWriter) -> bool:

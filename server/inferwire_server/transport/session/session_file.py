@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from inferwire_proto.frames import PREFACE
+from inferwire_server.transport.listening import BACKLOG
 from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.unix_socket import socket_file
 
@@ -30,7 +31,7 @@ async def sessions_at(path: Path, take_over: TakeOver, preface_s: float = PREFAC
     cannot = f"cannot make '{path}', the sessions' socket beside --grpc-socket"
     with listener, socket_file(path, lambda at: listener.bind(os.fspath(at)), cannot):
         opening = partial(_Opening, take_over, preface_s)
-        server = await asyncio.get_running_loop().create_unix_server(opening, sock=listener)
+        server = await asyncio.get_running_loop().create_unix_server(opening, sock=listener, backlog=BACKLOG)
         try:
             yield
         finally:
