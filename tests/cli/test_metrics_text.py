@@ -49,6 +49,12 @@ def test_labels_may_have_signs_of_their_own_in_them() -> None:
     assert metrics.groups("jobs", ("version", "model")) == [("", "x"), ("1", 'a"b\\c\nd, e="}"')]
 
 
+def test_what_python_takes_for_the_end_of_a_line_is_none() -> None:
+    metrics = Metrics('jobs{model="a\u2028b"} 1\njobs{model="a\x0bb"} 2\n')
+    assert metrics.sum("jobs") == 3
+    assert metrics.groups("jobs", ["model"]) == [("a\x0bb",), ("a\u2028b",)]
+
+
 def test_a_quantile_lies_between_its_bounds() -> None:
     histogram = Histogram({1.0: 50.0, 2.0: 100.0, float("inf"): 100.0}, 120.0)
     assert histogram.quantile(0.5) == 1.0

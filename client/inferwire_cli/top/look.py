@@ -68,7 +68,7 @@ def look(server: HttpServer) -> Look:
             at_s=monotonic(),
             server=f"{named['name']} {named['version']}",
             devices=tuple(_device(each) for each in json.loads(devices)["devices"]),
-            models=tuple(ModelNow(**each) for each in json.loads(models)["models"]),
+            models=tuple(_model(each) for each in json.loads(models)["models"]),
             metrics=Metrics(metrics),
         )
     except (ValueError, KeyError, TypeError) as error:
@@ -90,3 +90,7 @@ def _device(said: dict[str, Any]) -> DeviceNow:
     return DeviceNow(
         said["name"], said["full_name"], said["running"], said["slots"], said["queued"], said["queue_capacity"]
     )
+
+
+def _model(said: dict[str, Any]) -> ModelNow:
+    return ModelNow(said["name"], said["version"], said["state"], said.get("reason", ""))

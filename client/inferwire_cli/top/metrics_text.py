@@ -54,7 +54,8 @@ class Metrics:
 
     def __init__(self, text: str) -> None:
         self._values: dict[str, dict[Labels, float]] = {}
-        for line in text.splitlines():
+        # Labels may hold what Python takes for the end of a line.
+        for line in text.split("\n"):
             found = None if line.startswith("#") else _LINE.fullmatch(line)
             if found:
                 name, labels, value = found.groups()

@@ -1,0 +1,54 @@
+"""What `inferwire top` takes of what a server says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+from inferwire.transport.credentials import Credentials
+from inferwire_cli.http_address import HttpAddress
+from inferwire_cli.http_server import HttpServer
+from inferwire_cli.top.look import DeviceNow, ModelNow, look
+
+HOST = "127.0.0.1"
+DEVICE = {"name": "CPU", "full_name": "a CPU", "running": 1, "slots": 2, "queued": 3, "queue_capacity": 4}
+MODEL = {"name": "m", "version": "1", "state": "ready"}
+SAID = {
+    "/": json.dumps({"name": "inferwire", "version": "9", "more": 1}),
+    "/inferwire/v1/devices": json.dumps({"devices": [DEVICE | {"more": 1}], "more": 1}),
+    "/inferwire/v1/models": json.dumps({"models": [MODEL | {"more": 1}, MODEL | {"reason": "why"}], "more": 1}),
+    "/metrics": "more 1\n",
+}
+
+
+@pytest.fixture
+def newer() -> Generator[HttpServer]:
+    """A server that says more of everything than is known of here."""
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(SAID[self.path].encode())
+
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+            """Stay silent."""
+
+    with HTTPServer((HOST, 0), Answering) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield HttpServer(HttpAddress(HOST, server.server_port), Credentials())
+        server.shutdown()
+        thread.join()
+
+
+def test_what_a_newer_server_says_besides_is_left_out(newer: HttpServer) -> None:
+    seen = look(newer)
+    assert seen.server == "inferwire 9"
+    assert seen.devices == (DeviceNow("CPU", "a CPU", 1, 2, 3, 4),)
+    assert seen.models == (ModelNow("m", "1", "ready"), ModelNow("m", "1", "ready", "why"))
+    assert seen.metrics.sum("more") == 1
