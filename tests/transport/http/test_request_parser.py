@@ -8,8 +8,16 @@ from weakref import ref
 import pytest
 from httptools import HttpParserError, HttpRequestParser
 
-from inferwire_server.transport.http.request_parser import LONGEST_HEAD, Fields, RequestParser, TooLong, UnknownCoding
+from inferwire_server.transport.http.request_parser import (
+    LONGEST_HEAD,
+    Fields,
+    NoSingleHost,
+    RequestParser,
+    TooLong,
+    UnknownCoding,
+)
 
+HOST = (b"host", b"x")
 OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
 FULL = b"x" * LONGEST_HEAD
 
@@ -56,31 +64,37 @@ def told(*parts: bytes) -> Listener:
 
 
 def post(headers: bytes, body: bytes) -> bytes:
-    return b"POST /a HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (headers, len(body), body)
+    return b"POST /a HTTP/1.1\r\nHost: x\r\n%bContent-Length: %d\r\n\r\n%b" % (headers, len(body), body)
 
 
 def chunked(*chunks: bytes, trailers: bytes = b"") -> bytes:
     body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
-    return b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%b0\r\n%b\r\n" % (body, trailers)
+    return b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%b0\r\n%b\r\n" % (body, trailers)
 
 
 def test_an_offer_is_ignored_and_the_body_is_the_requests() -> None:
-    request = post(OFFER, b"GET /b HTTP/1.1\r\n\r\n")
+    request = post(OFFER, b"GET /b HTTP/1.1\r\nHost: x\r\n\r\n")
     listener = told(request)
     headers = [
+        HOST,
         (b"connection", b"Upgrade, HTTP2-Settings"),
         (b"http2-settings", b"AAMAAABk"),
-        (b"content-length", b"19"),
+        (b"content-length", b"28"),
     ]
     assert listener.requests == [(b"POST", b"/a", headers)]
-    assert listener.bodies == [b"GET /b HTTP/1.1\r\n\r\n"]
+    assert listener.bodies == [b"GET /b HTTP/1.1\r\nHost: x\r\n\r\n"]
     assert listener.ended == 1
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
 def test_offers_may_come_in_pieces_and_in_a_row(size: int) -> None:
     requests = (
-        post(OFFER, b"first") + b"GET /b HTTP/1.1\r\n" + OFFER + b"\r\n" + post(OFFER, b"third") + post(b"", b"4")
+        post(OFFER, b"first")
+        + b"GET /b HTTP/1.1\r\nHost: x\r\n"
+        + OFFER
+        + b"\r\n"
+        + post(OFFER, b"third")
+        + post(b"", b"4")
     )
     listener = told(*(requests[at : at + size] for at in range(0, len(requests), size)))
     assert [(method, url) for method, url, _ in listener.requests] == [
@@ -105,14 +119,16 @@ def test_to_be_put_through_to_another_server_is_no_offer() -> None:
 def test_fields_behind_a_body_are_no_headers() -> None:
     listener = told(chunked(b"one", b"two", trailers=b"Authorization: Bearer key\r\nX: y\r\n") + post(b"A: b\r\n", b""))
     assert [headers for _, _, headers in listener.requests] == [
-        [(b"transfer-encoding", b"chunked")],
-        [(b"a", b"b"), (b"content-length", b"0")],
+        [HOST, (b"transfer-encoding", b"chunked")],
+        [HOST, (b"a", b"b"), (b"content-length", b"0")],
     ]
     assert listener.bodies == [b"onetwo", b""]
     assert listener.ended == 2
 
 
-@pytest.mark.parametrize("head", [b"GET /%b HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nA: %b\r\n\r\n"])
+@pytest.mark.parametrize(
+    "head", [b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nA: %b\r\n\r\n"]
+)
 def test_a_head_that_is_too_long_is_none_though_it_comes_in_one_piece(head: bytes) -> None:
     assert told(head % FULL[100:]).ended == 1
     with pytest.raises(TooLong):
@@ -123,16 +139,16 @@ def test_a_head_that_is_too_long_is_none_though_it_comes_in_one_piece(head: byte
 
 def test_a_head_of_many_short_fields_may_be_too_long() -> None:
     with pytest.raises(TooLong):
-        told(b"GET / HTTP/1.1\r\n" + b"a: \r\n" * (LONGEST_HEAD // 4) + b"\r\n")
+        told(b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a: \r\n" * (LONGEST_HEAD // 4) + b"\r\n")
 
 
 @pytest.mark.parametrize(
     "begun",
     [
         b"GET /",
-        b"GET / HTTP/1.1\r\nA: ",
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: ",
         chunked(b"1")[:-2] + b"A: ",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;a=",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;a=",
     ],
 )
 def test_what_has_no_end_is_given_up(begun: bytes) -> None:
@@ -183,14 +199,36 @@ def test_a_body_that_is_encoded_for_the_transfer_is_refused_before_it_is_told(fi
     listener = Listener()
     parser = RequestParser(listener)
     with pytest.raises(UnknownCoding):
-        parser.feed(b"POST /a HTTP/1.1\r\n%b\r\n1\r\na\r\n0\r\n\r\n" % fields)
+        parser.feed(b"POST /a HTTP/1.1\r\nHost: x\r\n%b\r\n1\r\na\r\n0\r\n\r\n" % fields)
     assert listener.requests == []
 
 
 @pytest.mark.parametrize("value", [b"chunked", b"Chunked", b" chunked "])
 def test_chunks_may_be_written_in_any_way(value: bytes) -> None:
-    said = b"POST /a HTTP/1.1\r\nTransfer-Encoding:%b\r\n\r\n1\r\na\r\n0\r\n\r\n" % value
+    said = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:%b\r\n\r\n1\r\na\r\n0\r\n\r\n" % value
     assert told(said).bodies == [b"a"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /b HTTP/1.1\r\n\r\n",
+        b"GET /b HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n",
+        b"GET /b HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /b HTTP/1.1\r\n" + OFFER + b"\r\n",
+    ],
+)
+def test_what_is_asked_of_no_host_or_of_several_is_refused_before_it_is_told(head: bytes) -> None:
+    listener = Listener()
+    parser = RequestParser(listener)
+    with pytest.raises(NoSingleHost):
+        parser.feed(post(b"", b"1") + head)
+    assert [url for _, url, _ in listener.requests] == [b"/a"]
+
+
+@pytest.mark.parametrize("head", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nHost:\r\n\r\n"])
+def test_old_requests_need_no_host_and_a_host_may_have_no_name(head: bytes) -> None:
+    assert told(head).ended == 1
 
 
 def test_one_that_is_closed_tells_nothing_and_is_gone_without_garbage_collection() -> None:
@@ -198,7 +236,7 @@ def test_one_that_is_closed_tells_nothing_and_is_gone_without_garbage_collection
     parser = RequestParser(listener)
     parser.feed(b"GET / HT")
     assert repr(parser) == "<RequestParser: in a head>"
-    parser.feed(b"TP/1.1\r\nContent-Length: 1\r\n\r\n")
+    parser.feed(b"TP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n")
     assert repr(parser) == "<RequestParser: in a body>"
     parser.close()
     parser.close()

@@ -110,7 +110,7 @@ async def test_who_goes_on_or_is_worked_for_is_waited_for() -> None:
         await said(b"GET")
         looks_on(1000)
         looks_on(29)
-        await said(b" / HTTP/1.1\r\n\r\n")
+        await said(b" / HTTP/1.1\r\nhost: x\r\n\r\n")
         await reader.readuntil(b"hello")
         writer.close()
 

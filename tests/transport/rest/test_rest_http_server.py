@@ -284,6 +284,20 @@ async def test_what_is_no_http_is_refused_in_json(rest: Rest) -> None:
     assert b'"error":"what arrived is no HTTP/1.1 request"' in answer
 
 
+@pytest.mark.parametrize("hosts", [b"", b"host: x\r\nhost: x\r\n"])
+async def test_a_request_of_no_host_or_of_several_is_refused_in_json(rest: Rest, hosts: bytes) -> None:
+    answer = await raw(rest, b"GET /v2 HTTP/1.1\r\n%b\r\n" % hosts)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'"error":"the request has no Host header or several, expected one"' in answer
+
+
+@pytest.mark.parametrize("target", [b"http://x", b"http://x/", b"http://x?a=b", b"/"])
+async def test_a_target_may_name_the_host(rest: Rest, target: bytes) -> None:
+    answer = await raw(rest, b"GET %b HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n" % target)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b'"name":"inferwire"' in answer
+
+
 @pytest.mark.parametrize("pieces", [1, 3])
 async def test_a_grpc_call_is_told_that_this_is_the_http_port(rest: Rest, pieces: int) -> None:
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

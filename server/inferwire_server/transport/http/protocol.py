@@ -22,7 +22,13 @@ from inferwire_server.transport.http.exchange import EXTENSION, Exchanged
 from inferwire_server.transport.http.joined_writes import JoinedWrites
 from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
 from inferwire_server.transport.http.request_headers import stated_length
-from inferwire_server.transport.http.request_parser import LONGEST_HEAD, RequestParser, TooLong, UnknownCoding
+from inferwire_server.transport.http.request_parser import (
+    LONGEST_HEAD,
+    NoSingleHost,
+    RequestParser,
+    TooLong,
+    UnknownCoding,
+)
 from inferwire_server.transport.http.responses import ELSEWHERE_AFTER_S, error_body
 from inferwire_server.transport.request_ids import RequestIds
 from inferwire_server.transport.taking_over import TakeOver
@@ -45,6 +51,9 @@ _UNKNOWN_CODING = _refusal(
     b"501 Not Implemented",
     Code.UNIMPLEMENTED,
     "the request's transfer-encoding is one that is not known here, expected chunked, or content-encoding instead",
+)
+_NO_SINGLE_HOST = _refusal(
+    b"400 Bad Request", Code.INVALID_INPUT, "the request has no Host header or several, expected one"
 )
 _NO_GRPC = _refusal(
     b"400 Bad Request",
@@ -135,6 +144,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(_HEAD_TOO_LONG)
         except UnknownCoding:
             self._refuse(_UNKNOWN_CODING)
+        except NoSingleHost:
+            self._refuse(_NO_SINGLE_HOST)
         except HttpParserError:
             self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
 
@@ -233,11 +244,12 @@ class HttpProtocol(HttpToolsProtocol):
         """Record the request whose head has come, as uvicorn does for requests of its own parser."""
         scope: Any = self.scope
         version, url = self.parser.get_http_version(), parse_url(self.url)
-        path = url.path.decode("ascii")
+        raw_path: bytes = url.path or b"/"
+        path = raw_path.decode("ascii")
         scope["method"] = self.parser.get_method().decode("ascii")
         scope["http_version"] = version
         scope["path"] = unquote(path) if "%" in path else path
-        scope["raw_path"] = url.path
+        scope["raw_path"] = raw_path
         scope["query_string"] = url.query or b""
         cycle = Cycle(
             scope=scope,

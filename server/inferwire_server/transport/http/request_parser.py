@@ -27,6 +27,10 @@ class UnknownCoding(Exception):
     """A body comes encoded for the transfer otherwise than in chunks alone: nobody here could decode it."""
 
 
+class NoSingleHost(Exception):
+    """A head does not name the host that is asked, or more than one."""
+
+
 class Told(Protocol):
     """Whoever is told of requests. It keeps the request line and the headers of the one that comes.
 
@@ -101,6 +105,7 @@ class RequestParser:
         Raises:
             TooLong: They are too many for what they are of. Nothing is to be fed behind them.
             UnknownCoding: The body behind them is encoded. Likewise.
+            NoSingleHost: Likewise.
             HttpParserError: They are no HTTP/1.1. Likewise.
         """
         if self._parser is None:
@@ -118,7 +123,7 @@ class RequestParser:
                 self._parser.feed_data(self._offer)
                 rest = _rest(self._parser, rest)
         except HttpParserCallbackError as error:
-            if isinstance(error.__context__, TooLong | UnknownCoding):
+            if isinstance(error.__context__, TooLong | UnknownCoding | NoSingleHost):
                 raise error.__context__ from None
             raise
         self._unframed += self._received
@@ -150,7 +155,7 @@ class RequestParser:
         if told.parser.should_upgrade():
             self._offer = _without_offer(told)
             return
-        _check_coding(told)
+        _check_fields(told)
         self.is_in_head = False
         self._unframed = -self._received
         told.on_headers_complete()
@@ -206,15 +211,23 @@ def _check_length(told: Told) -> None:
         raise TooLong
 
 
-def _check_coding(told: Told) -> None:
-    """Refuse what is to be decoded before it is a body. That chunks are around all else the parser sees to.
+def _check_fields(told: Told) -> None:
+    """Refuse what is to be decoded before it is a body, and what is asked of no host, or of several.
+
+    That chunks are around all else the parser sees to. HTTP/1.0 knows no hosts.
 
     Raises:
-        UnknownCoding: It is.
+        UnknownCoding: It is to be decoded.
+        NoSingleHost: It is asked so.
     """
+    hosts = 0
     for name, value in told.headers:
-        if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+        if name == b"host":
+            hosts += 1
+        elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
             raise UnknownCoding
+    if hosts > 1 or (hosts == 0 and told.parser.get_http_version() != "1.0"):
+        raise NoSingleHost
 
 
 def _without_offer(told: Told) -> bytes:
