@@ -18,6 +18,7 @@ from tests.transport.http2.socket_peer import MUCH
 from tests.transport.rest.conftest import Rest, X, sentence
 
 from inferwire_proto.errors import Code
+from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.cycle import GATHERED_BODY
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD
 from inferwire_server.transport.http.server import http_server
@@ -201,14 +202,18 @@ async def test_a_drain_cancels_what_is_left_after_the_grace(rest: Rest, caplog: 
 
 
 async def test_a_drain_says_nothing_of_a_peer_that_does_not_read_its_answer(caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever works for it has ended."""
-    async with http_server(PlainTextResponse("x" * MUCH), "127.0.0.1", 0) as server:
+    """Whoever works for it has ended. It is cut off when the server is closed."""
+    timeouts = RequestTimeouts(answer_s=3600.0)
+    app = PlainTextResponse("x" * MUCH)
+    async with asyncio.timeout(20), http_server(app, "127.0.0.1", 0, timeouts=timeouts) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         await reader.read(1)
         with capture_logs() as logged:
             await server.drain(0)
-        writer.close()
+        assert len(server.connections) == 1
+    assert server.connections == ()
+    writer.close()
     assert logged == []
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 from urllib.parse import unquote
 from weakref import ref
 
 from httptools import HttpParserError, parse_url
+from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
@@ -77,14 +82,30 @@ _MUCH = 16 * 1024
 """What has come with a head is rarely more than this, unless it is a body."""
 
 
-class Parting:
-    """Whether the callers of a port are sent elsewhere: an answer is then the last on its connection."""
+@dataclass(slots=True)
+class Shared:
+    """What the connections of a port share.
 
-    def __init__(self) -> None:
-        self.has_begun = False
+    Attributes:
+        settings: uvicorn's.
+        add: Told of each that is opened.
+        lose: Told of each that is closed, or on which another protocol goes on.
+        take_over: Has those that carry sessions, if anybody does.
+        state: Whoever works for them, and the headers of every answer, as uvicorn keeps them.
+        ids: Name requests.
+        is_parting: Whether callers are sent elsewhere: an answer is then the last on its connection.
+    """
+
+    settings: Config
+    add: Callable[[HttpProtocol], None]
+    lose: Callable[[HttpProtocol], None]
+    take_over: TakeOver | None
+    state: ServerState = field(default_factory=ServerState)
+    ids: RequestIds = field(default_factory=RequestIds)
+    is_parting: bool = False
 
     def __repr__(self) -> str:
-        return f"<Parting: {'begun' if self.has_begun else 'not yet'}>"
+        return f"<Shared: {len(self.state.tasks)} requests, {'parting' if self.is_parting else 'staying'}>"
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -98,11 +119,10 @@ class HttpProtocol(HttpToolsProtocol):
     cycle: Cycle
     _opening = b""
 
-    def __init__(self, ids: RequestIds, parting: Parting, take_over: TakeOver | None, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._ids = ids
-        self._parting = parting
-        self._take_over = take_over
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared.settings, shared.state, app_state={})
+        self._shared = shared
+        self._take_over = shared.take_over
         self._requests = RequestParser(self)
         self.pieces = 0
         self._awaited = Awaited()
@@ -117,12 +137,14 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport = joined
         self.flow = Turns(joined, self.pipeline)
         self._connection = Connection(joined, self.flow)
+        self._shared.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection, and tell whoever works for it."""
         super().connection_lost(exc)
         self._requests.close()
         self._connection.lost()
+        self._shared.lose(self)
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes, unless another protocol is to have them."""
@@ -171,20 +193,27 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
         self.cycle.drop_body()
 
-    def shutdown(self) -> None:
+    def leave(self) -> None:
         """Close the connection where no answer is due, else behind the answer."""
-        if not self._is_leaving:
-            self._is_leaving = True
-            super().shutdown()
+        self._is_leaving = True
+        self.shutdown()
+
+    def cut_off(self) -> None:
+        """Close the connection at once."""
+        self.transport.abort()
 
     def look(self, now: float, timeouts: RequestTimeouts) -> None:
         """Give up a peer that does not go on with what it has begun, or does not take what it has asked for.
 
-        uvicorn gives up those that begin nothing more, but keeps what they have not taken without end.
+        uvicorn gives up those that begin nothing more, but keeps what they have not taken without end. At the end no
+        peer is waited for that has everything and should close TLS as well: one that is idle does not read that.
         """
         if unsent := self.transport.get_write_buffer_size():
             if self._awaited.is_overdue(("answer", unsent), now, timeouts.answer_s):
                 self.transport.abort()
+            return
+        if self._is_leaving and self.transport.is_closing():
+            _read_no_more(self.transport)
             return
         due = self._due()
         if self._requests.is_in_head:
@@ -258,10 +287,10 @@ class HttpProtocol(HttpToolsProtocol):
             logger=self.logger,
             access_logger=self.access_logger,
             access_log=self.access_log,
-            default_headers=[*self.server_state.default_headers, self._ids.name(self.headers)],
+            default_headers=[*self.server_state.default_headers, self._shared.ids.name(self.headers)],
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and not self._parting.has_begun and self.parser.should_keep_alive(),
+            keep_alive=version != "1.0" and not self._shared.is_parting and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
         cycle.connection = self._connection
@@ -311,6 +340,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
         """Have another protocol speak on this connection from now on."""
         self.connections.discard(self)
+        self._shared.lose(self)
         self._unset_keepalive_if_required()
         self._requests.close()
         self.parser: Any = None  # it knows this protocol
@@ -334,3 +364,11 @@ class HttpProtocol(HttpToolsProtocol):
     def _end(self, answer: bytes) -> None:
         self.transport.write(answer)
         self.transport.close()
+
+
+def _read_no_more(transport: asyncio.Transport) -> None:
+    """Have a connection be at its peer's end. What is on its way to the peer still goes, which `abort` would drop."""
+    open_still: socket.socket | None = transport.get_extra_info("socket")
+    if open_still is not None:
+        with suppress(OSError), open_still.dup() as itself:
+            itself.shutdown(socket.SHUT_RD)

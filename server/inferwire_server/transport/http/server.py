@@ -1,24 +1,22 @@
-"""The HTTP socket: uvicorn on the server's own loop, without signals, access log or settings of its own."""
+"""The HTTP port and its connections: how it is opened, checked for silent peers, and closed. uvicorn speaks on them."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
-from math import ceil
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager
+from email.utils import formatdate
 from time import monotonic
 from typing import Any
 
 import structlog
 from starlette.types import ASGIApp
-from uvicorn import Config, Server
+from uvicorn import Config
 
 from inferwire_server.transport.http.awaited import RequestTimeouts
-from inferwire_server.transport.http.protocol import HttpProtocol, Parting
+from inferwire_server.transport.http.protocol import HttpProtocol, Shared
 from inferwire_server.transport.listening import BACKLOG, authority, listen
-from inferwire_server.transport.request_ids import RequestIds
 from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.tls import Tls
 
@@ -26,33 +24,51 @@ log = structlog.stdlib.get_logger()
 
 _KEEP_ALIVE_S = 75
 
-_LOOK_S = 0.1
+_LEAVING_LOOK_S = 0.1
 
 
 class HttpServer:
     """A listening server."""
 
-    def __init__(self, host: str, port: int, server: LoopServer, serving: asyncio.Task[None]) -> None:
+    def __init__(
+        self, app: ASGIApp, host: str, port: int, take_over: TakeOver | None, timeouts: RequestTimeouts
+    ) -> None:
         self.host = host
         self.port = port
-        self._server = server
-        self._serving = serving
+        self._timeouts = timeouts
+        self._shared = Shared(_settings(app), self._add, self._lose, take_over)
+        self._listening: asyncio.AbstractServer | None = None
+        self._connections: set[HttpProtocol] = set()
+        self._are_gone = asyncio.Event()
+        self._is_leaving = False
+        self._looking: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
-        state = "closed" if self._serving.done() else f"{len(self.connections)} connections"
+        is_closed = self._is_leaving and not self._connections
+        state = "closed" if is_closed else f"{len(self._connections)} connections"
         return f"<HttpServer {authority(self.host, self.port)}: {state}>"
 
     @property
     def connections(self) -> tuple[HttpProtocol, ...]:
         """The connections that are open."""
-        return self._server.connections
+        return tuple(self._connections)
+
+    async def listen(self, listener: socket.socket, tls: Tls | None) -> None:
+        """Take connections at a socket, which is this server's from now on."""
+        self._look()
+        context = None if tls is None else tls.http
+        self._listening = await asyncio.get_running_loop().create_server(
+            lambda: HttpProtocol(self._shared), sock=listener, ssl=context, backlog=BACKLOG
+        )
 
     def part(self) -> None:
         """Have every answer close its connection, so that callers come back by new ones, which lead to other servers.
 
         Connections on which nothing is due stay open: a request may be on its way.
         """
-        self._server.part()
+        self._shared.is_parting = True
+        for connection in self.connections:
+            connection.part()
 
     async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> None:
         """Accept nothing more, let calls in flight finish, and cancel what is left after the grace.
@@ -63,11 +79,63 @@ class HttpServer:
         ends_at = monotonic() + grace_s
         if others is not None:
             await others
-        self._server.leave(ends_at - monotonic())
-        await asyncio.wait([self._serving])
-        left = tuple(self._server.server_state.tasks)
-        if left:
-            await asyncio.wait(left)
+        self._leave()
+        at_work = self._shared.state.tasks
+        try:
+            async with asyncio.timeout(ends_at - monotonic()):
+                await self._wait_until_gone()
+                while at_work:
+                    await asyncio.wait(at_work)
+        except TimeoutError:
+            if at_work:
+                log.warning("HTTP requests were cancelled: they had not ended in time", requests=len(at_work))
+                for task in at_work:
+                    task.cancel()
+                await asyncio.wait(at_work)
+
+    async def close(self) -> None:
+        """End what is left, at once."""
+        await self.drain(0)
+        for connection in self.connections:
+            connection.cut_off()
+        await self._wait_until_gone()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _add(self, connection: HttpProtocol) -> None:
+        self._connections.add(connection)
+        if self._is_leaving:
+            # Its handshake has taken until now.
+            connection.leave()
+
+    def _lose(self, connection: HttpProtocol) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._are_gone.set()
+
+    def _leave(self) -> None:
+        self._is_leaving = True
+        if self._listening is not None:
+            self._listening.close()
+        for connection in self.connections:
+            connection.leave()
+        self._look()
+
+    async def _wait_until_gone(self) -> None:
+        self._are_gone.clear()
+        if self._connections:
+            await self._are_gone.wait()
+
+    def _look(self) -> None:
+        """Keep the Date header true, and look after silent peers, now and again."""
+        if self._looking is not None:
+            self._looking.cancel()
+        self._shared.state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        now = monotonic()
+        for connection in self.connections:
+            connection.look(now, self._timeouts)
+        look_s = min(self._timeouts.look_s, _LEAVING_LOOK_S) if self._is_leaving else self._timeouts.look_s
+        self._looking = asyncio.get_running_loop().call_later(look_s, self._look)
 
 
 @asynccontextmanager
@@ -90,131 +158,26 @@ async def http_server(
         CannotListen: If the address cannot be bound.
     """
     listener = listen("HTTP", host, port, shares_port=shares_port)
-    parting = Parting()
-    server = LoopServer(_config(app, parting, take_over, tls), parting, timeouts or RequestTimeouts())
-    async with asyncio.TaskGroup() as tasks:
-        serving = tasks.create_task(server.serve([listener]))
-        await server.has_started.wait()
-        running = HttpServer(host, listener.getsockname()[1], server, serving)
-        try:
-            yield running
-        finally:
-            await running.drain(0)
+    server = HttpServer(app, host, listener.getsockname()[1], take_over, timeouts or RequestTimeouts())
+    try:
+        await server.listen(listener, tls)
+        yield server
+    finally:
+        await server.close()
 
 
-class LoopServer(Server):
-    """A uvicorn server that somebody else starts and ends."""
-
-    def __init__(self, config: Config, parting: Parting, timeouts: RequestTimeouts) -> None:
-        super().__init__(config)
-        self._parting = parting
-        self._timeouts = timeouts
-        self.has_started = asyncio.Event()
-        self._is_leaving = asyncio.Event()
-        self._grace_s = 1
-
-    @property
-    def connections(self) -> tuple[HttpProtocol, ...]:
-        """The connections that are open."""
-        return tuple(c for c in self.server_state.connections if isinstance(c, HttpProtocol))
-
-    def part(self) -> None:
-        """Send callers elsewhere, those whose answer is due among them."""
-        self._parting.has_begun = True
-        for connection in self.connections:
-            connection.part()
-
-    def leave(self, grace_s: float) -> None:
-        """Begin to shut down."""
-        # With no time at all nobody would even look whether somebody is left.
-        self._grace_s = max(1, ceil(grace_s))
-        self._is_leaving.set()
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        """Leave the signals to the process."""
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
-        await super().startup(sockets)
-        self.has_started.set()
-
-    async def main_loop(self) -> None:
-        """Keep the Date header true, and look after silent peers, until it is time to go."""
-        while not self._is_leaving.is_set():
-            await self.on_tick(0)
-            now = monotonic()
-            for connection in self.connections:
-                connection.look(now, self._timeouts)
-            try:
-                async with asyncio.timeout(self._timeouts.look_s):
-                    await self._is_leaving.wait()
-            except TimeoutError:
-                continue
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close idle connections, and the others after their answer."""
-        async with asyncio.TaskGroup() as tasks:
-            parting = tasks.create_task(self._part())
-            await super().shutdown(sockets)
-            parting.cancel()
-
-    async def _wait_tasks_to_complete(self) -> None:
-        """Wait for the peers, and cancel what works for those that take too long.
-
-        uvicorn has a limit of its own for that, but says that it is an error, and in its own words.
-        """
-        try:
-            async with asyncio.timeout(self._grace_s):
-                await super()._wait_tasks_to_complete()
-        except TimeoutError:
-            left = tuple(self.server_state.tasks)
-            if left:
-                log.warning("HTTP requests were cancelled: they had not ended in time", requests=len(left))
-            for task in left:
-                task.cancel()
-
-    async def _part(self) -> None:
-        """Look, as often as uvicorn does while it waits for connections to go, whether one stays that need not.
-
-        It may have come since, after its handshake. Or its peer has begun a request and is silent. Or it is closed, all
-        is written, and what is missing is that its peer closes TLS as well: a peer that is idle does not read that it
-        should.
-        """
-        while True:
-            for connection in self.connections:
-                joined: Any = connection.transport
-                transport: asyncio.Transport = joined.release()
-                if not transport.is_closing():
-                    connection.shutdown()
-                    connection.look(monotonic(), self._timeouts)
-                elif transport.get_write_buffer_size() == 0:
-                    _read_no_more(transport)
-            await asyncio.sleep(_LOOK_S)
-
-
-def _config(app: ASGIApp, parting: Parting, take_over: TakeOver | None, tls: Tls | None) -> Config:
+def _settings(app: ASGIApp) -> Config:
+    """Say what uvicorn's protocol is to do: nothing of its own besides HTTP."""
     application: Any = app
-    protocol: Any = partial(HttpProtocol, RequestIds(), parting, take_over)
-    return Config(
+    settings = Config(
         application,
-        http=protocol,
+        http="httptools",
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
-        server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        backlog=BACKLOG,
-        ssl_context_factory=None if tls is None else lambda _config, _default: tls.http,
     )
-
-
-def _read_no_more(transport: asyncio.Transport) -> None:
-    """Have a connection be at its peer's end. What is on its way to the peer still goes, which `abort` would drop."""
-    open_still: socket.socket | None = transport.get_extra_info("socket")
-    if open_still is not None:
-        with suppress(OSError), open_still.dup() as itself:
-            itself.shutdown(socket.SHUT_RD)
+    settings.load()
+    return settings
