@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Semaphore
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,8 @@ class Made:
         self.core = ov.Core()
         self.renewed: list[ov.CompiledModel] = []
         self.can_be_renewed = True
+        self.may_renew = Event()
+        self.may_renew.set()
         self.graphs = Graphs(self._compile(), self._renew)
 
     @property
@@ -53,6 +57,7 @@ class Made:
     def _renew(self, _: ov.CompiledModel) -> ov.CompiledModel:
         if not self.can_be_renewed:
             raise OSError(2, "No such file or directory")
+        self.may_renew.wait()
         self.renewed.append(self._compile())
         return self.renewed[-1]
 
@@ -105,6 +110,39 @@ def test_a_shape_that_need_not_fail_runs_where_all_do_once_that_is_known(made: M
     for value in (2.0, 1.0):
         assert rows(slot, given(GOOD, value)) == 2
         assert len(made.renewed) == 1
+
+
+def all_at_once(made: Made, *all_inputs: list[Tensor]) -> list[Future[int]]:
+    """Infer from each inputs in a slot of their own, each of which knows of a failure before a graph is made."""
+    looks = Semaphore(0)
+
+    def look() -> float:
+        looks.release()
+        return 0.0
+
+    before = made.graphs.failures = Failures(look)
+    before.add(given(all_inputs[0][0].shape[0]), "was too large a value")
+    looks.acquire()
+    made.may_renew.clear()
+    with ThreadPoolExecutor(len(all_inputs)) as threads:
+        running = [threads.submit(rows, made.slot(), inputs) for inputs in all_inputs]
+        for _ in all_inputs:
+            looks.acquire()
+        made.may_renew.set()
+    return running
+
+
+def test_those_that_wait_for_one_of_their_shape_to_run_alone_do_not_if_it_has_not_failed(made: Made) -> None:
+    running = all_at_once(made, *(given(GOOD, value) for value in (2.0, 3.0, 4.0)))
+    assert [each.result() for each in running] == [2, 2, 2]
+    assert len(made.renewed) == 1
+
+
+def test_those_that_wait_while_the_very_same_fail_do_so_without_a_run(made: Made) -> None:
+    for each in all_at_once(made, *[given(BAD, 2.0)] * 3):
+        with pytest.raises(ServingError, match=rf"\({BAD}\)"):
+            each.result()
+    assert len(made.renewed) == 1
 
 
 def test_a_caller_whose_states_may_be_others_by_now_is_not_told_what_failed_before(made: Made) -> None:

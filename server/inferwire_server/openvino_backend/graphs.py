@@ -67,6 +67,7 @@ class Graphs:
     Attributes:
         current: The one that runs what comes.
         failures: What failed lately in a graph that nobody else had used.
+        renewing: Held by whoever makes another graph, until what it was made for has run.
         can_be_spoilt: Whether an inference that ends half way leaves anything behind.
     """
 
@@ -74,7 +75,7 @@ class Graphs:
         self.current = Graph(compiled)
         self.failures = Failures()
         self._renew = renew
-        self._renewing = Lock()
+        self.renewing = Lock()
         self._followers: WeakSet[Follower] = WeakSet()
         self._following = Lock()
         ports = (*compiled.inputs, *compiled.outputs)
@@ -93,7 +94,7 @@ class Graphs:
     def good(self) -> Graph:
         """Give the graph that runs what comes, once there is another where an inference has failed in it."""
         if self.current.is_spoilt:
-            with self._renewing:
+            with self.renewing:
                 return self.current
         return self.current
 
@@ -107,7 +108,7 @@ class Graphs:
             raise failure
         # Those who compute in it meanwhile see that as they end.
         failed.is_spoilt = True
-        with self._renewing:
+        with self.renewing:
             renewed = None
             try:
                 renewed = self._renewed(failed)
@@ -128,9 +129,11 @@ class Graphs:
                     follower.follow()
 
     def another(self) -> Graph | None:
-        """Make a graph for what may well fail, so that nobody suffers from it; None where there can be none."""
-        with self._renewing:
-            return self._renewed(self.current)
+        """Make a graph for what may well fail, so that nobody suffers from it; None where there can be none.
+
+        For whoever holds `renewing`, and until it has run: a graph may take as much memory as all else.
+        """
+        return self._renewed(self.current)
 
     def _renewed(self, graph: Graph) -> Graph | None:
         try:

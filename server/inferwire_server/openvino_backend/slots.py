@@ -49,11 +49,11 @@ class OpenVinoSlot:
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run an inference and give copies of the outputs asked for, or what their transforms make of them."""
-        if (known := self._graphs.failures.like(inputs)) is not None:
-            if not self._keeps_states and known.is_of(inputs):
-                raise ServingError(Code.INFERENCE_FAILED, known.message)
-            if (graph := self._graphs.another()) is not None:
-                return self._run_apart(graph, inputs, outputs, transforms)
+        if self._may_fail(inputs):
+            with self._graphs.renewing:
+                # What this has waited for may have been of these shapes, too, or these very inputs.
+                if self._may_fail(inputs) and (graph := self._graphs.another()) is not None:
+                    return self._run_apart(graph, inputs, outputs, transforms)
         try:
             return self._run_trusted(inputs, outputs, transforms)
         except OPENVINO_ERRORS as error:
@@ -114,6 +114,17 @@ class OpenVinoSlot:
                 for name in names or self._spec.states:
                     _named(variables, name).reset()
         return ()
+
+    def _may_fail(self, inputs: Sequence[Tensor]) -> bool:
+        """Tell whether inputs of the same shapes have failed lately.
+
+        Raises:
+            ServingError: INFERENCE_FAILED if these very ones have, and no states can make a difference.
+        """
+        known = self._graphs.failures.like(inputs)
+        if known is not None and not self._keeps_states and known.is_of(inputs):
+            raise ServingError(Code.INFERENCE_FAILED, known.message)
+        return known is not None
 
     def _run_apart(
         self, graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms
