@@ -11,6 +11,7 @@ from threading import get_ident
 
 import pytest
 from structlog.testing import capture_logs
+from tests.engine.conftest import no_new_threads
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -47,7 +48,10 @@ class Rig:
     def __post_init__(self) -> None:
         self.device = Device("CPU", Scheduler(64), Tallies().of, lambda: self.now)
         model = FakeModel(echo_spec("m"), self._compute, self.gate, is_quick=True)
-        self.device.add_model("m", ModelSlots.of(model, 2), self.terms)
+        slots = ModelSlots.of(model, 2)
+        assert slots.quick is not None
+        self.quick = slots.quick
+        self.device.add_model("m", slots, self.terms)
 
     def _compute(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         self.threads.append(get_ident())
@@ -220,9 +224,62 @@ async def test_a_failure_on_the_loop_is_the_jobs_alone() -> None:
         assert rig.threads == [get_ident()]
         rig.threads.clear()
         rig.compute = lambda tensor: tensor
+        assert (await rig.submit(Work((ROW,), (0,)))[1]).result() == (ROW,)
         await rig.learn()
         assert (await rig.submit(Work((ROW,), (0,)))[1]).result() == (ROW,)
         assert rig.threads == [get_ident()]
+
+
+async def test_what_has_begun_on_the_loop_goes_on_on_threads_once_an_inference_has_failed_there() -> None:
+    def refuse_the_second(tensor: Tensor) -> Tensor:
+        if len(rig.threads) == 2:
+            raise ServingError(Code.INFERENCE_FAILED, "no")
+        return tensor
+
+    async with a_rig() as rig:
+        await rig.learn()
+        rig.compute = refuse_the_second
+        stack = rig.submit(Work((stack_of(4),), (0,), executions=4, one_by_one=True))[1]
+        behind = rig.submit(Work((ROW,), (0,)))[1]
+        assert [result == (ROW,) for result in results(await stack)] == [True, False, True, True]
+        assert (await behind).result() == (ROW,)
+        assert [thread == get_ident() for thread in rig.threads] == [True, True, False, False, False]
+        assert rig.device.occupancy == Occupancy(0, 2, 0)
+        rig.threads.clear()
+        await rig.submit(Work((ROW,), (0,)))[1]
+        await rig.learn()
+
+
+async def test_a_batch_that_fails_on_the_loop_falls_apart_on_a_thread() -> None:
+    def refuse_several(tensor: Tensor) -> Tensor:
+        if tensor.shape[0] > 1:
+            raise ServingError(Code.INFERENCE_FAILED, "no")
+        return tensor
+
+    async with a_rig(Terms(batching=Batching(64))) as rig:
+        await rig.learn()
+        await rig.learn(3)
+        await rig.submit(Work((ROW,), (0,)))[1]
+        rig.compute = refuse_several
+        ends = [rig.submit(Work((ROW,), (0,)))[1] for _ in range(3)]
+        assert [(await end).result() for end in ends] == [(ROW,)] * 3
+        assert [thread == get_ident() for thread in rig.threads] == [True, True, False, False, False]
+
+
+async def test_what_leaves_the_loop_fails_where_there_is_no_thread() -> None:
+    def refuse(_: Tensor) -> Tensor:
+        raise ServingError(Code.INFERENCE_FAILED, "no")
+
+    async with a_rig() as rig:
+        rig.quick.try_out([ROW], [0])
+        rig.compute = refuse
+        with no_new_threads(), capture_logs():
+            job = await rig.submit(Work((stack_of(2),), (0,), executions=2, one_by_one=True))[1]
+        assert job.error is not None
+        assert job.error.code is Code.INTERNAL
+        rig.compute = lambda tensor: tensor
+        assert (await rig.submit(Work((ROW,), (0,)))[1]).result() == (ROW,)
+        assert rig.device.occupancy == Occupancy(0, 2, 0)
 
 
 async def test_results_that_cannot_be_put_together_on_the_loop_fail_their_job_and_its_slot_goes_on() -> None:

@@ -121,17 +121,45 @@ def test_one_that_holds_the_loop_up_is_enough(quick: QuickSlot, timed: TimedSlot
     assert [run(quick) for _ in range(2)] == [Place.LOOP, Place.THREAD]
 
 
-def test_a_shape_that_fails_on_the_loop_is_tried_on_a_thread_anew(quick: QuickSlot, timed: TimedSlot) -> None:
-    quick.try_out([row(4)], [0])
-    quick.try_out([row(9)], [0])
+def fail(quick: QuickSlot, timed: TimedSlot, width: int = 4) -> Place:
+    """Run an inference that fails, wherever it is to run but in a slot of its own."""
     timed.is_failing = True
-    place = quick.begin(((1, 4),))
+    place = quick.begin(((1, width),))
     with pytest.raises(ServingError, match="failed"):
-        quick.run([row(4)], [0])
+        quick.run([row(width)], [0])
     quick.end(place)
     timed.is_failing = False
-    assert [place, *(run(quick) for _ in range(TRIALS + 1))] == [Place.LOOP, *[Place.TRIAL] * TRIALS, Place.LOOP]
-    assert run(quick, 9) is Place.LOOP
+    return place
+
+
+def test_a_shape_that_fails_on_the_loop_is_tried_on_a_thread_anew(quick: QuickSlot, timed: TimedSlot) -> None:
+    quick.try_out([row(4)], [0])
+    assert fail(quick, timed) is Place.LOOP
+    assert [run(quick) for _ in range(TRIALS + 2)] == [*[Place.TRIAL] * (TRIALS + 1), Place.LOOP]
+
+
+def test_after_a_failure_no_shape_runs_on_the_loop_until_one_has_succeeded_elsewhere(
+    quick: QuickSlot, timed: TimedSlot
+) -> None:
+    quick.try_out([row(4)], [0])
+    quick.try_out([row(9)], [0])
+    begun = quick.begin(((1, 9),))
+    assert [fail(quick, timed), quick.has_failed] == [Place.LOOP, True]
+    assert run(quick, 9) is Place.THREAD
+    quick.end(begun)
+    assert [fail(quick, timed, 9), quick.has_failed] == [Place.TRIAL, True]
+    assert [run(quick, 9) for _ in range(TRIALS + 2)] == [*[Place.TRIAL] * (TRIALS + 1), Place.LOOP]
+    assert not quick.has_failed
+
+
+def test_what_the_first_inference_after_a_failure_takes_does_not_count(quick: QuickSlot, timed: TimedSlot) -> None:
+    quick.try_out([row(4)], [0])
+    quick.try_out([row(9)], [0])
+    fail(quick, timed, 9)
+    timed.takes_s = 2 * ENDURABLE_S
+    assert run(quick) is Place.TRIAL
+    timed.takes_s = BRIEF_S / 2
+    assert run(quick) is Place.LOOP
 
 
 def test_a_shape_that_was_sent_away_is_tried_again_later(quick: QuickSlot, timed: TimedSlot) -> None:

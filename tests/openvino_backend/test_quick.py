@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,20 @@ import pytest
 from tests.openvino_backend.small_models import EXACT, NOT_ON_CPU, identity, parameter, saved
 
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
+from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.device import Device
+from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.quick_slot import TRIALS, QuickSlot
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.graphs import Graphs
 from inferwire_server.openvino_backend.quick import MOST_WEIGHT_BYTES
-from inferwire_server.openvino_backend.slots import MAX_COPIED_INPUT_BYTES
+from inferwire_server.openvino_backend.slots import MAX_COPIED_INPUT_BYTES, OpenVinoQuickSlot
+from inferwire_server.repository.tallies import Tallies
 
 DIGITS = Path(__file__).parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
 BYTE_TYPES = [row for row in ELEMENT_TYPES if row.name not in NOT_ON_CPU and not row.is_string]
@@ -160,3 +170,52 @@ def test_streams_and_threads_that_were_asked_for_are_the_models_own(backend: Ope
     model = compiled(backend, Source(DIGITS), NUM_STREAMS="1")
     assert model.create_quick_slot() is not None
     assert model.properties["NUM_STREAMS"] == 1
+
+
+async def test_an_inference_that_fails_on_the_loop_has_its_graph_made_anew_on_a_thread(
+    backend: OpenVinoBackend, tmp_path: Path
+) -> None:
+    index = parameter(BY_NAME["i64"], (-1, 2))
+    bag: Any = ops.embedding_bag_packed_sum(ops.constant(np.ones((8, 4), np.float32)), index)
+    source = saved(tmp_path, [("y", bag)], [index])
+    made_on: list[int] = []
+
+    def renew(_: ov.CompiledModel) -> ov.CompiledModel:
+        made_on.append(get_ident())
+        return ov.Core().compile_model(source.path, "CPU")
+
+    model = compiled(backend, source)
+    graphs = Graphs(ov.Core().compile_model(source.path, "CPU"), renew)
+    quick = QuickSlot(OpenVinoQuickSlot(graphs, model.spec), lambda: 0.0)
+    device = Device("CPU", Scheduler(8), Tallies().of)
+    device.add_model("m", ModelSlots([model.create_slot()], model.create_slot, quick))
+
+    async def run(row: int) -> tuple[bool, Tensor | ServingError]:
+        """Say whether an inference has ended at once, which it can on the loop alone, and what came of it."""
+        tensor = Tensor(BY_NAME["i64"], (1, 2), np.array([row, row]).tobytes())
+        end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        job = Job("m", Work((tensor,), (0,)), 0.0, on_end=end.set_result)
+        device.submit(job, at_once=True)
+        has_ended_at_once = job.state.is_terminal
+        await end
+        return has_ended_at_once, job.error or job.result()[0]
+
+    try:
+        for _ in range(TRIALS):
+            assert not (await run(1))[0]
+        good = await run(1)
+        assert good[0]
+        was_on_loop, failure = await run(99)
+        assert was_on_loop
+        assert isinstance(failure, ServingError)
+        assert failure.code is Code.INFERENCE_FAILED
+        assert not made_on
+        assert await run(1) == (False, good[1])
+        assert len(made_on) == 1
+        assert get_ident() not in made_on
+        for _ in range(TRIALS):
+            assert await run(1) == (False, good[1])
+        assert await run(1) == good
+        assert len(made_on) == 1
+    finally:
+        device.close()

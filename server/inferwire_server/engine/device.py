@@ -23,7 +23,7 @@ from inferwire_server.core.scheduling.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
 from inferwire_server.engine.model_slots import NO_SLOTS, BoundSlot, ModelSlots
 from inferwire_server.engine.placed_model import PlacedModel
-from inferwire_server.engine.quick_slot import LOOP, Place
+from inferwire_server.engine.quick_slot import LOOP, THREAD, Place
 from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.engine.thread_pool import NoThread, ThreadPool
 from inferwire_server.errors import ServingError
@@ -34,6 +34,9 @@ log = structlog.stdlib.get_logger()
 
 TURN_S = 0.0005
 """How long the inferences of one stack may hold the loop before it goes on with other things."""
+
+_ENDED = object()
+"""What comes after the last step of a run."""
 
 
 class _Running(NamedTuple):
@@ -273,18 +276,19 @@ class Device:
         placed.is_on_loop = place is LOOP
         running = _Running(model, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
+        steps = running.run.steps()
         if place is not LOOP:
-            self._hand_over(running)
+            self._hand_over(running, steps)
         elif at_once:
-            self._go_on(running, running.run.steps())
+            self._go_on(running, steps)
         else:
             # Whoever submits hears of no end before the job is theirs.
-            self._loop.call_soon(self._go_on, running, running.run.steps())
+            self._loop.call_soon(self._go_on, running, steps)
 
-    def _hand_over(self, running: _Running) -> None:
-        """Have a thread run it. If there is no thread, its jobs fail and its slot is free again."""
+    def _hand_over(self, running: _Running, steps: Iterator[None]) -> None:
+        """Have a thread run its steps. If there is no thread, its jobs fail and its slot is free again."""
         try:
-            self._threads.run(partial(self._run_on_thread, running))
+            self._threads.run(partial(self._run_on_thread, running, steps))
         except NoThread as error:
             log.error("an inference has no thread", device=self.name, model=str(running.model), reason=str(error))
             reason = f"no thread could be started for the inference: {error}"
@@ -292,8 +296,9 @@ class Device:
             # Whoever submits hears of no end before the job is theirs.
             self._loop.call_soon(self._report, running)
 
-    def _run_on_thread(self, running: _Running) -> None:
-        running.run()
+    def _run_on_thread(self, running: _Running, steps: Iterator[None]) -> None:
+        for _ in steps:
+            pass
         self._loop.call_soon_threadsafe(self._report_from_thread, running)
 
     def _report_from_thread(self, running: _Running) -> None:
@@ -303,11 +308,24 @@ class Device:
     def _go_on(self, running: _Running, steps: Iterator[None]) -> None:
         """Run on the loop, and after each `TURN_S` let it go on with other things first."""
         until = self._clock() + TURN_S
-        for _ in steps:
+        slots = self._placed[running.model].slots
+        while slots.may_go_on():
+            if next(steps, _ENDED) is _ENDED:
+                self._report(running)
+                return
             if self._clock() >= until:
                 self._loop.call_soon(self._go_on, running, steps)
                 return
-        self._report(running)
+        self._leave_loop(running, steps)
+
+    def _leave_loop(self, running: _Running, steps: Iterator[None]) -> None:
+        """Have a thread run the steps that are left, in the slot that they were scheduled for."""
+        model, number = running.model, running.number
+        slots = self._placed[model].slots
+        slots.release(running.place)
+        running.run.slot = slots[number]
+        self._running[model, number] = running = running._replace(slot=slots[number], place=THREAD)
+        self._hand_over(running, steps)
 
     def _report(self, running: _Running) -> None:
         model, number, run, now = running.model, running.number, running.run, self._clock()

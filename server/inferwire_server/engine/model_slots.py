@@ -68,6 +68,10 @@ class ModelSlots:
         place = quick.begin(inference_shapes(works))
         return self[number] if place is THREAD else quick, place
 
+    def may_go_on(self) -> bool:
+        """Tell whether what has begun on the loop may go on there."""
+        return self.quick is not None and not self.quick.has_failed
+
     def release(self, place: Place) -> None:
         """Take note that what was to run in this place has ended."""
         if self.quick is not None:

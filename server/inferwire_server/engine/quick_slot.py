@@ -104,6 +104,10 @@ class QuickSlot:
     """A slot that computes on the thread that calls it. Used by the loop, or by one thread in a trial; never by both.
 
     `clock` gives the calling thread's own time, so that waiting for anything does not count.
+
+    Attributes:
+        has_failed: Whether the latest inference in it failed. The next may then have to make a graph of the runtime
+            anew, which is not for the loop: it is a trial, whatever its shape, and what has begun on the loop leaves.
     """
 
     def __init__(self, slot: Slot, clock: Callable[[], float] = thread_time) -> None:
@@ -112,6 +116,7 @@ class QuickSlot:
         self._paces: OrderedDict[Shapes, _Pace] = OrderedDict()
         self._on_loop = 0
         self._is_tried = False
+        self.has_failed = False
 
     def __repr__(self) -> str:
         brief = sum(pace.is_brief for pace in self._paces.values())
@@ -122,10 +127,10 @@ class QuickSlot:
         pace = self._paces.get(shapes)
         if self._is_tried:
             return THREAD
-        if pace is not None and pace.is_brief:
+        if pace is not None and pace.is_brief and not self.has_failed:
             self._on_loop += 1
             return LOOP
-        if pace is not None and pace.is_known:
+        if pace is not None and pace.is_known and not pace.is_brief:
             pace.sent_away += 1
             if pace.sent_away < SENT_AWAY:
                 return THREAD
@@ -150,8 +155,13 @@ class QuickSlot:
             given = self._slot.run(inputs, outputs, transforms)
         except Exception:
             self._paces.pop(shapes, None)
+            self.has_failed = True
             raise
-        self._learn(shapes, self._clock() - began)
+        if self.has_failed:
+            # It may have made the graph anew, which is no part of what one of its shape takes.
+            self.has_failed = False
+        else:
+            self._learn(shapes, self._clock() - began)
         return given
 
     def try_out(self, inputs: Sequence[Tensor], outputs: Sequence[int]) -> None:

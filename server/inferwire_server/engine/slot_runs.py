@@ -33,13 +33,14 @@ class SlotRun:
     Attributes:
         outcomes: What each job gave, once all steps are done.
         fell_apart: Whether they failed as one inference, and each execution then ran alone.
+        slot: What runs them. Between two steps it may become another.
     """
 
     fell_apart = False
 
     def __init__(self, slot: Slot, jobs: tuple[Job, ...]) -> None:
         self.outcomes: Sequence[Outcome] = ()
-        self._slot = slot
+        self.slot = slot
         self._held: Sequence[_Held] = [(job, job.work) for job in jobs]
 
     def __call__(self) -> Sequence[Outcome]:
@@ -125,9 +126,9 @@ class SlotRun:
     def _run(self, work: Work, wanted: Sequence[_Held], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run work as one inference for the jobs that want it, or look at the slot's states."""
         if work.states is not None:
-            return self._slot.access(work.states)
+            return self.slot.access(work.states)
         try:
-            return self._slot.run(work.inputs, work.outputs, transforms)
+            return self.slot.run(work.inputs, work.outputs, transforms)
         finally:
             for _, each in wanted:
                 if each.is_profiled:
@@ -139,7 +140,7 @@ class SlotRun:
         return self._outcome(_transformed, job, work, outputs) if work.transforms or work.kept else outputs
 
     def _profile(self, wanted: Sequence[_Held]) -> None:
-        profile = self._slot.profile()
+        profile = self.slot.profile()
         for job, work in wanted:
             if work.is_profiled:
                 job.profile = profile

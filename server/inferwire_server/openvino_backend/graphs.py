@@ -98,6 +98,14 @@ class Graphs:
                 return self.current
         return self.current
 
+    def mended(self) -> Graph:
+        """Give the graph that runs what comes; where an inference has failed in it, make another first, if possible."""
+        if self.current.is_spoilt:
+            with self.renewing:
+                self.current = self._renewed(self.current) or self.current
+                self.current.is_spoilt = False
+        return self.current
+
     def run_anew(self, run: Callable[[Graph], T], failed: Graph, failure: Exception) -> T:
         """Run what has failed once more, in a new graph that nobody else has used; from then on it is everybody's.
 

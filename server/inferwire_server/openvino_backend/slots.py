@@ -191,8 +191,20 @@ class OpenVinoSlot:
 class OpenVinoQuickSlot(OpenVinoSlot):
     """One `InferRequest` for inferences so short that copying small inputs beats lending them to it.
 
-    It keeps a tensor of its own for each input, of the shape that it last had.
+    It keeps a tensor of its own for each input, of the shape that it last had. No other slot uses its graphs.
     """
+
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
+        """Run an inference as a slot does. It is the next one after a failure that makes the graph anew.
+
+        One that fails does so by itself: nothing runs beside it, and nothing has failed in its graph before.
+        """
+        try:
+            if self._graph is not (graph := self._graphs.mended()):
+                self._move(graph)
+            return self._run(inputs, outputs, transforms)
+        except OPENVINO_ERRORS as error:
+            raise translated(Code.INFERENCE_FAILED, error) from error
 
     def _use(self, graph: Graph, request: ov.InferRequest) -> None:
         super()._use(graph, request)
