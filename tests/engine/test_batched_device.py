@@ -27,6 +27,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.opening import Opened
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.tallies import Tallies
 
@@ -120,7 +121,7 @@ async def a_rig(
 ) -> AsyncGenerator[Rig, None]:
     model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
     device = Device("CPU", Scheduler(1000), Tallies().of, asyncio.get_running_loop().time)
-    device.add_model("m", ModelSlots.of(model, slots), Terms(batching=batching))
+    device.add_model("m", Opened(model, ModelSlots.of(model, slots)), Terms(batching=batching))
     rig = Rig(device, model)
 
     def compute(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -27,6 +27,7 @@ from inferwire_server.engine.device import TURN_S, Device
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.opening import Opened
 from inferwire_server.engine.quick_slot import STRIKES, TRIALS
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.tallies import Tallies
@@ -51,7 +52,7 @@ class Rig:
         slots = ModelSlots.of(model, 2)
         assert slots.quick is not None
         self.quick = slots.quick
-        self.device.add_model("m", slots, self.terms)
+        self.device.add_model("m", Opened(model, slots), self.terms)
 
     def _compute(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         self.threads.append(get_ident())

@@ -25,6 +25,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.opening import Opened
 from inferwire_server.errors import ServingError
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
@@ -92,7 +93,7 @@ async def a_rig(
     tally = Tally()
     model = FakeModel(echo_spec("m"), gate=Gate(is_open=is_open), can_cancel=can_cancel)
     device = Device("CPU", Scheduler(capacity), counted(tally), asyncio.get_running_loop().time)
-    device.add_model("m", ModelSlots.of(model, slots))
+    device.add_model("m", Opened(model, ModelSlots.of(model, slots)))
     rig = Rig(device, model, tally)
     yield rig
     await rig.is_usable()
@@ -169,10 +170,10 @@ async def test_a_job_that_no_thread_can_run_fails_with_why_and_its_slot_is_used_
 
 async def test_jobs_that_no_thread_can_run_do_not_keep_those_behind_them() -> None:
     async with a_rig(slots=2, is_open=True) as rig:
-        assert rig.device.take_slots("m")
+        assert rig.device.let_go("m")
         jobs = [rig.submit() for _ in range(3)]
         with no_new_threads(), capture_logs():
-            rig.device.give_slots("m", ModelSlots.of(rig.model, 2))
+            rig.device.open("m", Opened(rig.model, ModelSlots.of(rig.model, 2)))
             for job, end in jobs:
                 await end
                 assert job.state is JobState.FAILED
@@ -180,7 +181,7 @@ async def test_jobs_that_no_thread_can_run_do_not_keep_those_behind_them() -> No
 
 async def test_a_binding_ends_where_no_thread_can_let_its_states_go() -> None:
     async with a_rig() as rig:
-        rig.device.add_model("bound", ModelSlots.of(rig.model, 1), Terms(binding=BindingTerms()))
+        rig.device.add_model("bound", Opened(rig.model, ModelSlots.of(rig.model, 1)), Terms(binding=BindingTerms()))
         ended: list[Binding] = []
         binding = rig.device.bind("bound", ended.append)
         end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
@@ -220,7 +221,7 @@ def test_states_that_go_after_the_loop_has_ended_are_no_error(monkeypatch: pytes
         model = FakeModel(echo_spec("m"))
         device = Device("CPU", Scheduler(4), counted(Tally()), loop.time)
         slots = ModelSlots([FakeSlot(model, keeps_states=False)], partial(KeepingSlot, model, gate))
-        device.add_model("m", slots, Terms(binding=BindingTerms()))
+        device.add_model("m", Opened(model, slots), Terms(binding=BindingTerms()))
         binding = device.bind("m", lambda _: None)
         end: asyncio.Future[Job] = loop.create_future()
         device.submit(Job("m", WORK, loop.time(), on_end=end.set_result, binding=binding))
@@ -367,7 +368,7 @@ async def test_a_refused_job_is_counted_and_its_end_is_not_told() -> None:
 
 async def test_a_removed_model_refuses_ends_what_waits_and_goes_when_the_last_has_run() -> None:
     async with a_rig() as rig:
-        rig.device.add_model("other", ModelSlots.of(rig.model, 1))
+        rig.device.add_model("other", Opened(rig.model, ModelSlots.of(rig.model, 1)))
         running = Job("other", WORK, 0.0)
         waiting = Job("other", WORK, 0.0)
         rig.device.submit(running)
@@ -388,12 +389,12 @@ async def test_a_removed_model_refuses_ends_what_waits_and_goes_when_the_last_ha
 
 async def test_a_job_that_waits_for_the_device_starts_when_a_model_is_added_that_lets_more_run() -> None:
     async with a_rig() as rig:
-        rig.device.add_model("other", ModelSlots.of(rig.model, 1))
+        rig.device.add_model("other", Opened(rig.model, ModelSlots.of(rig.model, 1)))
         rig.submit()
         waiting = Job("other", WORK, 0.0)
         rig.device.submit(waiting)
         assert (waiting.state, rig.device.occupancy) == (JobState.QUEUED, Occupancy(1, 1, 1))
-        rig.device.add_model("wide", ModelSlots.of(rig.model, 2))
+        rig.device.add_model("wide", Opened(rig.model, ModelSlots.of(rig.model, 2)))
         assert (waiting.state, rig.device.occupancy) == (JobState.RUNNING, Occupancy(2, 2, 0))
         rig.model.gate.open()
         await rig.device.remove_model("wide")
@@ -403,7 +404,7 @@ async def test_a_job_that_waits_for_the_device_starts_when_a_model_is_added_that
 
 async def test_whoever_stops_waiting_for_a_model_to_go_does_not_keep_it() -> None:
     async with a_rig() as rig:
-        rig.device.add_model("other", ModelSlots.of(rig.model, 1))
+        rig.device.add_model("other", Opened(rig.model, ModelSlots.of(rig.model, 1)))
         rig.device.submit(Job("other", WORK, 0.0))
         rig.device.remove_model("other", GONE).cancel()
         rig.model.gate.open()
@@ -422,7 +423,8 @@ async def test_a_closed_device_expires_nothing_more() -> None:
     loop = asyncio.get_running_loop()
     device = Device("CPU", Scheduler(1), counted(Tally()), loop.time)
     gate = Gate(is_open=False)
-    device.add_model("m", ModelSlots.of(FakeModel(echo_spec("m"), gate=gate), 1))
+    model = FakeModel(echo_spec("m"), gate=gate)
+    device.add_model("m", Opened(model, ModelSlots.of(model, 1)))
     end: asyncio.Future[Job] = loop.create_future()
     device.submit(Job("m", WORK, loop.time(), deadline=loop.time() + 1000.0, on_end=end.set_result))
     timer = device._timer  # pyright: ignore[reportPrivateUsage]

@@ -14,7 +14,6 @@ from inferwire_server.core.scheduling.tally import Runs, Tally
 from inferwire_server.core.states import ResetStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
-from inferwire_server.engine.model_slots import NO_SLOTS
 from inferwire_server.engine.placed_model import PlacedModel
 from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.errors import ServingError
@@ -39,7 +38,7 @@ def choke(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 def counted(*jobs: Job, batching: Batching | None = None) -> Mapping[int, Runs]:
     """Give what is counted of one run of these jobs, which took six seconds."""
-    placed = PlacedModel(NO_SLOTS, batching, Tally())
+    placed = PlacedModel(None, batching, Tally())
     run = SlotRun(FakeModel(echo_spec("m"), choke).create_slot(), jobs)
     run()
     placed.count_run(run, TOOK_S)

@@ -22,6 +22,7 @@ from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.opening import Opened
 from inferwire_server.engine.quick_slot import TRIALS, QuickSlot
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
@@ -188,7 +189,7 @@ async def test_an_inference_that_fails_on_the_loop_has_its_graph_made_anew_on_a_
     graphs = Graphs(ov.Core().compile_model(source.path, "CPU"), renew)
     quick = QuickSlot(OpenVinoQuickSlot(graphs, model.spec), lambda: 0.0)
     device = Device("CPU", Scheduler(8), Tallies().of)
-    device.add_model("m", ModelSlots([model.create_slot()], model.create_slot, quick))
+    device.add_model("m", Opened(model, ModelSlots([model.create_slot()], model.create_slot, quick)))
 
     async def run(row: int) -> tuple[bool, Tensor | ServingError]:
         """Say whether an inference has ended at once, which it can on the loop alone, and what came of it."""

@@ -139,7 +139,7 @@ async def test_a_load_s_settings_lie_over_the_model_s_own_until_the_next(tmp_pat
             await rig.loader.load("m", {"slots": 0})
         assert [rig.catalogue.find("m", version).require() for version in ("1", "2")] == models
         await rig.loader.load("m")
-        assert rig.states() == {"m/2": "ready"}
+        await settled(rig, {"m/2": "ready"})
         assert rig.catalogue.find("m").require().slots == 5
 
 

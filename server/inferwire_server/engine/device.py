@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -21,7 +21,8 @@ from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
-from inferwire_server.engine.model_slots import NO_SLOTS, BoundSlot, ModelSlots
+from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.opening import Opened
 from inferwire_server.engine.placed_model import PlacedModel
 from inferwire_server.engine.quick_slot import LOOP, THREAD, Place
 from inferwire_server.engine.slot_runs import SlotRun
@@ -39,10 +40,19 @@ _ENDED = object()
 """What comes after the last step of a run."""
 
 
+class Memory(Protocol):
+    """What takes as long to free as it is large."""
+
+    def free(self) -> None:
+        """Free it, on a thread."""
+        ...
+
+
 class _Running(NamedTuple):
     """What a slot of a model is running, and where."""
 
     model: ModelKey
+    slots: ModelSlots
     number: int
     slot: Slot
     place: Place
@@ -68,6 +78,7 @@ class Device:
         self._placed: dict[ModelKey, PlacedModel] = {}
         self._running: dict[tuple[ModelKey, int], _Running] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
+        self._freeing: set[asyncio.Future[None]] = set()
         # A timer of uvloop whose time has come already does not say when it is due.
         self._timer: asyncio.Handle | None = None
         self._due_at = 0.0
@@ -97,6 +108,16 @@ class Device:
         """The models that have slots here."""
         return tuple(self._placed)
 
+    @property
+    def freeing(self) -> tuple[asyncio.Future[None], ...]:
+        """The ends of what is being freed."""
+        return tuple(self._freeing)
+
+    def opened(self, model: ModelKey) -> Opened | None:
+        """Give what a model runs in; None while it is unloaded, and once it has gone."""
+        placed = self._placed.get(model)
+        return None if placed is None else placed.opened
+
     def tally(self, model: ModelKey) -> Tally:
         """Give the tally of a model's jobs, also if the model has gone."""
         placed = self._placed.get(model)
@@ -106,15 +127,15 @@ class Device:
         """How busy one of its models is."""
         return self._scheduler.occupancy_of(model)
 
-    def add_model(self, model: ModelKey, slots: ModelSlots, terms: Terms = DEFAULT_TERMS) -> None:
+    def add_model(self, model: ModelKey, opened: Opened, terms: Terms = DEFAULT_TERMS) -> None:
         """Take jobs for a model. Waiting jobs of others may start: with its slots, more may run at once."""
-        self._placed[model] = PlacedModel(slots, terms.batching, self._tally_of(self.name, model))
-        self._scheduler.add_model(model, len(slots), terms)
+        self._placed[model] = PlacedModel(opened, terms.batching, self._tally_of(self.name, model))
+        self._scheduler.add_model(model, len(opened.slots), terms)
         self._apply(self._scheduler.wake(self._clock()))
         self._arm_timer()
 
     def remove_model(self, model: ModelKey, error: ServingError | None = None) -> asyncio.Future[None]:
-        """Take no more jobs for a model, and give a future that is done when its last job has ended.
+        """Take no more jobs for a model, and give a future that is done when it is freed, after its last job.
 
         Those that wait end with the error at once; without one they run.
         """
@@ -125,21 +146,32 @@ class Device:
         self._apply(self._scheduler.remove_model(model, error, self._clock()))
         return drained
 
-    def take_slots(self, model: ModelKey) -> bool:
-        """Let go of a model's slots, unless it has jobs or keeps a caller's states; say whether they were let go.
+    def let_go(self, model: ModelKey) -> bool:
+        """Begin to free what a model runs in, unless it has jobs or keeps a caller's states; say whether this does.
 
-        Jobs that come then wait until it is given others.
+        Jobs that come then wait until it is opened again.
         """
-        is_taken = self._scheduler.take_slots(model)
-        if is_taken:
-            self._placed[model].slots = NO_SLOTS
-        return is_taken
+        placed = self._placed[model]
+        if placed.opened is None or not self._scheduler.take_slots(model):
+            return False
+        self.free(placed.opened)
+        placed.opened = None
+        return True
 
-    def give_slots(self, model: ModelKey, slots: ModelSlots) -> None:
-        """Give slots to a model whose own were taken."""
-        self._placed[model].slots = slots
-        self._apply(self._scheduler.give_slots(model, len(slots), self._clock()))
+    def open(self, model: ModelKey, opened: Opened) -> None:
+        """Let a model that was let go of run in this from now on."""
+        self._placed[model].opened = opened
+        self._apply(self._scheduler.give_slots(model, len(opened.slots), self._clock()))
         self._arm_timer()
+
+    def free(self, memory: Memory) -> asyncio.Future[None]:
+        """Free something on a thread, and give a future that is done then."""
+        freed: asyncio.Future[None] = self._loop.create_future()
+        self._freeing.add(freed)
+        freed.add_done_callback(self._freeing.discard)
+        # What is under way on the loop may hold a slot that it has run in, and would free the model with it.
+        self._loop.call_soon(self._begin_to_free, memory, freed)
+        return freed
 
     def end_waiting(self, model: ModelKey, error: ServingError) -> None:
         """End the jobs of a model that wait."""
@@ -245,8 +277,7 @@ class Device:
             case Unbound(binding, slot):
                 self._unbind(binding, slot)
             case Drained(model):
-                del self._placed[model]
-                _resolve(self._drained.pop(model))
+                self._free_model(model)
 
     def _end(self, job: Job) -> None:
         self.tally(job.model).end(job)
@@ -255,16 +286,32 @@ class Device:
     def _unbind(self, binding: Binding, slot: int | None) -> None:
         bound = None if slot is None else self._placed[binding.model].slots.take(slot)
         if bound is not None:
-            # Where there is not a single thread, no job has run in it, and it holds nothing.
-            with suppress(NoThread):
-                self._threads.run(partial(self._free_on_thread, bound))
+            self.free(bound)
         _tell(binding.on_end, binding)
 
-    def _free_on_thread(self, bound: BoundSlot) -> None:
-        bound.free()
-        # No model waits for this to go: the loop may have ended meanwhile, and nobody counts any more.
+    def _free_model(self, model: ModelKey) -> None:
+        opened = self._placed.pop(model).opened
+        if opened is None:
+            _resolve(self._drained.pop(model))
+        else:
+            self.free(opened).add_done_callback(lambda _: _resolve(self._drained.pop(model)))
+
+    def _begin_to_free(self, memory: Memory, freed: asyncio.Future[None]) -> None:
+        try:
+            self._threads.run(partial(self._free_on_thread, memory, freed))
+        except NoThread:
+            memory.free()
+            _resolve(freed)
+
+    def _free_on_thread(self, memory: Memory, freed: asyncio.Future[None]) -> None:
+        memory.free()
+        # Nobody may have waited for this: the loop may have ended meanwhile.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._threads.done)
+            self._loop.call_soon_threadsafe(self._report_freed, freed)
+
+    def _report_freed(self, freed: asyncio.Future[None]) -> None:
+        self._threads.done()
+        _resolve(freed)
 
     def _start(self, start: Start, *, at_once: bool = False) -> None:
         jobs, number, executions = start
@@ -272,9 +319,10 @@ class Device:
         placed = self._placed[model]
         for _ in range(executions if one_by_one else 1):
             placed.tally.begin_run(1 if one_by_one else executions)
-        slot, place = placed.slots.choose(number, [job.work for job in jobs])
+        slots = placed.slots
+        slot, place = slots.choose(number, [job.work for job in jobs])
         placed.is_on_loop = place is LOOP
-        running = _Running(model, number, slot, place, SlotRun(slot, jobs), self._clock())
+        running = _Running(model, slots, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
         steps = running.run.steps()
         if place is not LOOP:
@@ -308,7 +356,7 @@ class Device:
     def _go_on(self, running: _Running, steps: Iterator[None]) -> None:
         """Run on the loop, and after each `TURN_S` let it go on with other things first."""
         until = self._clock() + TURN_S
-        slots = self._placed[running.model].slots
+        slots = running.slots
         while slots.may_go_on():
             if next(steps, _ENDED) is _ENDED:
                 self._report(running)
@@ -320,8 +368,7 @@ class Device:
 
     def _leave_loop(self, running: _Running, steps: Iterator[None]) -> None:
         """Have a thread run the steps that are left, in the slot that they were scheduled for."""
-        model, number = running.model, running.number
-        slots = self._placed[model].slots
+        model, slots, number = running.model, running.slots, running.number
         slots.release(running.place)
         running.run.slot = slots[number]
         self._running[model, number] = running = running._replace(slot=slots[number], place=THREAD)
@@ -331,7 +378,7 @@ class Device:
         model, number, run, now = running.model, running.number, running.run, self._clock()
         del self._running[model, number]
         placed = self._placed[model]
-        placed.slots.release(running.place)
+        running.slots.release(running.place)
         placed.count_run(run, now - running.began_at)
         self._apply(self._scheduler.report(model, number, run.outcomes, now))
         self._arm_timer()

@@ -25,7 +25,7 @@ from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE, Op
 from inferwire_server.errors import ServingError, shutting_down
 
 CLOSE_S = 5.0
-"""How long a closing engine waits for cancelled inferences and for models that are being opened.
+"""How long a closing engine waits for cancelled inferences and for models that are being opened or freed.
 
 Most inferences stop at their next layer, and most models are soon open; some never are.
 """
@@ -58,7 +58,8 @@ class Engine:
         threads: The threads that open served models.
         compiling: The threads that compile or import models of clients.
         reading: The threads that read models of clients, or ask the runtime about them.
-        stuck: How many models had an inference that did not stop when the engine closed, or were still being opened.
+        stuck: How many models had an inference that did not stop when the engine closed, or were still being opened or
+            freed.
     """
 
     def __init__(
@@ -86,7 +87,8 @@ class Engine:
         self._models.clear()
         for idleness in self._idleness.values():
             idleness.close()
-        leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
+        leaving = [freed for device in self.devices for freed in device.freeing]
+        leaving += [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
             device.cancel_all(error.message, error.code)
         opening, _ = await asyncio.gather(_closed(self.threads, self.compiling, self.reading), _ended(leaving))
@@ -120,20 +122,22 @@ class Engine:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
         """
         threads = threads or self.threads
-        compiled, slots, first_device = await threads.run(open_model, self.backend, source, options)
+        opened = await threads.run(open_model, self.backend, source, options)
         if options.warm_up is not None:
             on_warming()
-            await threads.run(warm_up, compiled.spec, slots, options.warm_up)
-        compiled, slots = taking_pictures(compiled, slots, options)
-        device = self._device(first_device)
+            await threads.run(warm_up, opened, options.warm_up)
+        opened = taking_pictures(opened, options)
+        compiled, slots = opened.compiled, len(opened.slots)
+        # A model for several devices waits in the queue of the first: that is where it starts.
+        device = self._device(compiled.devices[0])
         terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
         labels, label_file = options.labels, options.label_file
-        model = Model(compiled, device, len(slots), version, options.priority, labels, terms, label_file)
-        device.add_model(model, slots, terms)
+        model = Model(compiled, device, slots, version, options.priority, labels, terms, label_file)
+        device.add_model(model, opened, terms)
         self._models.add(model)
         if options.idle_unload_s is not None and keeper is not None:
             # The slots of callers with states are numbered after these.
-            again = partial(reopen, self.backend, source, replace(options, slots=len(slots)))
+            again = partial(reopen, self.backend, source, replace(options, slots=slots))
             self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.threads, keeper)
         return model
 
@@ -150,10 +154,7 @@ class Engine:
         self._models.discard(model)
         if (idleness := self._idleness.pop(model, None)) is not None:
             idleness.end()
-        drained = model.device.remove_model(model, error)
-        # Whoever keeps one of its jobs keeps the model, too.
-        drained.add_done_callback(lambda _: model.let_go())
-        return drained
+        return model.device.remove_model(model, error)
 
     def submit(
         self, model: Model, submission: Submission, on_end: Callable[[Job], Any], *, at_once: bool = False

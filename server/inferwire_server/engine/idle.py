@@ -15,9 +15,8 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.specs import ModelSpec
-from inferwire_server.engine.backend import CompiledModel
-from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.models import Model
+from inferwire_server.engine.opening import Opened
 from inferwire_server.engine.opening_threads import OpeningThreads
 from inferwire_server.errors import ServingError
 
@@ -52,7 +51,7 @@ class Idleness:
         self,
         model: Model,
         limit_s: float,
-        reopen: Callable[[], tuple[CompiledModel, ModelSlots]],
+        reopen: Callable[[], Opened],
         threads: OpeningThreads,
         keeper: Keeper,
     ) -> None:
@@ -125,45 +124,46 @@ class Idleness:
             self._unloading = None
         if self._has_ended:
             return
-        if self._left_s > 0 or not may_unload or not self._model.device.take_slots(self._model):
+        if self._left_s > 0 or not may_unload or not self._model.device.let_go(self._model):
             self._look_again()
             return
-        self._model.let_go()
         self._timer = None
         log.info("model unloaded", model=self._model.name, idle_s=self._limit_s)
         self._keeper.unloaded(self._model, f"no job for {self._limit_s:g} s; the next one loads it again")
 
     async def _load_again(self) -> None:
         try:
-            compiled, slots = await self._threads.run(self._reopen_alike)
+            opened = await self._threads.run(self._reopen_alike)
         except ServingError as error:
             self._stay_unloaded(error.message)
         except Exception as error:
             log.exception("model failed", model=self._model.name)
             self._stay_unloaded(f"{type(error).__name__}: {error}")
         else:
-            self._take(compiled, slots)
+            self._take(opened)
         finally:
             self._loading = None
 
-    def _reopen_alike(self) -> tuple[CompiledModel, ModelSlots]:
-        compiled, slots = self._reopen()
-        if not _is_alike(compiled.spec, self._model.spec):
+    def _reopen_alike(self) -> Opened:
+        opened = self._reopen()
+        if not _is_alike(opened.compiled.spec, self._model.spec):
+            opened.free()
             raise ServingError(
                 Code.MODEL_FAILED, "its files have other inputs, outputs or states now, expected a reload that says so"
             )
-        return compiled, slots
+        return opened
 
-    def _take(self, compiled: CompiledModel, slots: ModelSlots) -> None:
+    def _take(self, opened: Opened) -> None:
         if self._model not in self._model.device.models:
-            return  # it was unloaded for good, and nobody waits any more
-        self._model.open(compiled)
+            # It was unloaded for good, and nobody waits any more.
+            self._model.device.free(opened)
+            return
         self._used_at = self._loop.time()
         if not self._has_ended:
             self._timer = self._loop.call_later(self._limit_s, self._look)
-        log.info("model ready", model=self._model.name, slots=len(slots))
+        log.info("model ready", model=self._model.name, slots=len(opened.slots))
         self._keeper.loaded_again(self._model)
-        self._model.device.give_slots(self._model, slots)
+        self._model.open(opened)
 
     def _stay_unloaded(self, reason: str) -> None:
         log.error("model failed", model=self._model.name, reason=reason)

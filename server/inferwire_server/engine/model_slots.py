@@ -12,7 +12,6 @@ from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import CompiledModel, Slot
 from inferwire_server.engine.quick_slot import THREAD, Place, QuickSlot
-from inferwire_server.errors import bug
 
 
 class ModelSlots:
@@ -81,6 +80,13 @@ class ModelSlots:
         """Take a bound slot out, None if it was never used. The next caller of this number gets a new one."""
         return self._bound.pop(number, None)
 
+    def free(self) -> None:
+        """Let go of them all, for good, and before them of the compiled model that bound ones are made of."""
+        del self._create_bound
+        self.quick = None
+        self._shared = ()
+        self._bound.clear()
+
 
 class BoundSlot:
     """A slot with its caller's states. It is made by its first job, on that job's thread."""
@@ -110,18 +116,11 @@ class BoundSlot:
         return () if self._slot is None else self._slot.profile()
 
     def free(self) -> None:
-        """Free its states. They may be large: not for the loop."""
+        """Free its states, for good. They may be large: not for the loop."""
+        del self._create
         self._slot = None
 
     def _made(self) -> Slot:
         if self._slot is None:
             self._slot = self._create()
         return self._slot
-
-
-def _no_slot() -> Slot:
-    raise bug("a slot was asked of a model that is unloaded")
-
-
-NO_SLOTS = ModelSlots((), _no_slot)
-"""The slots of a model that is unloaded until its next job."""

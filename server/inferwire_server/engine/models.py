@@ -12,6 +12,7 @@ from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.device import Device
+from inferwire_server.engine.opening import Opened
 from inferwire_server.errors import ServingError, bug
 
 
@@ -33,7 +34,7 @@ class Model:
         execution_devices: The physical devices it runs on.
     """
 
-    opened: InitVar[CompiledModel]
+    compiled_first: InitVar[CompiledModel]
     device: Device
     slots: int
     version: str = ""
@@ -45,10 +46,9 @@ class Model:
     properties: Properties = field(init=False)
     optimal_requests: int = field(init=False)
     execution_devices: tuple[str, ...] = field(init=False)
-    _compiled: CompiledModel | None = field(init=False, default=None)
 
-    def __post_init__(self, opened: CompiledModel) -> None:
-        self.open(opened)
+    def __post_init__(self, compiled_first: CompiledModel) -> None:
+        self._describe(compiled_first)
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class Model:
     @property
     def is_loaded(self) -> bool:
         """Whether it is loaded."""
-        return self._compiled is not None
+        return self.device.opened(self) is not None
 
     @property
     def compiled(self) -> CompiledModel:
@@ -67,21 +67,21 @@ class Model:
         Raises:
             ServingError: MODEL_NOT_READY while it is unloaded.
         """
-        if self._compiled is None:
+        opened = self.device.opened(self)
+        if opened is None:
             raise ServingError(
                 Code.MODEL_NOT_READY, f"model '{self.name}' is unloaded until its next job: run an inference first"
             )
-        return self._compiled
+        return opened.compiled
 
-    def open(self, compiled: CompiledModel) -> None:
-        """Take the compiled model that runs it: the first one, or the next after it was unloaded."""
-        self._compiled = compiled
+    def open(self, opened: Opened) -> None:
+        """Run in this from now on, after it was unloaded."""
+        self._describe(opened.compiled)
+        self.device.open(self, opened)
+
+    def _describe(self, compiled: CompiledModel) -> None:
         self.spec, self.properties = compiled.spec, compiled.properties
         self.optimal_requests, self.execution_devices = compiled.optimal_requests, compiled.devices
-
-    def let_go(self) -> None:
-        """Drop the compiled model, and its memory with it."""
-        self._compiled = None
 
     def __str__(self) -> str:
         return self.name

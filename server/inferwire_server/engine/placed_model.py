@@ -10,21 +10,31 @@ from inferwire_server.core.scheduling.job import Work
 from inferwire_server.core.scheduling.rows import count_rows
 from inferwire_server.core.scheduling.tally import Tally
 from inferwire_server.engine.model_slots import ModelSlots
+from inferwire_server.engine.opening import Opened
 from inferwire_server.engine.slot_runs import SlotRun
+from inferwire_server.errors import bug
 
 
 @dataclass(slots=True)
 class PlacedModel:
-    """The slots that a model has now, how its jobs run together, and the tally that counts them.
+    """What a model runs in now, how its jobs run together, and the tally that counts them.
 
     Attributes:
+        opened: What it runs in; None while it is unloaded until its next job.
         is_on_loop: Whether its last run was on the loop, where one inference runs at a time whatever slots are idle.
     """
 
-    slots: ModelSlots
+    opened: Opened | None
     batching: Batching | None
     tally: Tally
     is_on_loop: bool = False
+
+    @property
+    def slots(self) -> ModelSlots:
+        """The slots that it has now."""
+        if self.opened is None:
+            raise bug("a slot was asked of a model that is unloaded")
+        return self.opened.slots
 
     def gathers(self, work: Work) -> bool:
         """Whether work should wait for what comes in the same turn of the loop, to run with it as one inference."""

@@ -45,6 +45,7 @@ class OpenVinoSlot:
     def _use(self, graph: Graph, request: ov.InferRequest) -> None:
         """Run this request, which is one of this graph, from now on."""
         self._own_inputs = [_own_input(request, index) for index in range(len(self._spec.inputs))]
+        # With the slot goes first what it has had first, and a model is to go with the last of its requests.
         self._graph, self._request = graph, request
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:

@@ -1,0 +1,236 @@
+"""A model's memory goes on a thread, in an order that lets others run, and whoever waits for it is told then."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import get_ident
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+import openvino as ov
+import openvino.opset13 as ops
+import pytest
+from structlog.testing import capture_logs
+from tests.engine.conftest import no_new_threads
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.job import Job, JobState, Work
+from inferwire_server.core.scheduling.scheduler import Scheduler
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.device import Device
+from inferwire_server.engine.engine import Engine, QueueOptions, Submission
+from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
+from inferwire_server.engine.models import Model
+from inferwire_server.engine.opening import open_model
+from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend
+from inferwire_server.openvino_backend.slots import OpenVinoSlot
+from inferwire_server.repository.tallies import Tallies
+
+SOURCE = Source(Path("m.xml"))
+WORK = Work((Tensor(BY_NAME["f32"], (1, 4), bytes(16)),), (0,))
+GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
+LIMIT_S = 10.0
+
+
+@dataclass
+class NotingModel(FakeModel):
+    """A model that notes on which threads its slots are freed, and takes as long as a gate says."""
+
+    freed_on: list[int] = field(default_factory=list[int])
+    freeing: Gate = field(default_factory=Gate)
+
+    def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
+        return self._noted(super().create_slot(keeps_states=keeps_states))
+
+    def create_quick_slot(self) -> FakeSlot | None:
+        slot = super().create_quick_slot()
+        return slot and self._noted(slot)
+
+    async def is_freed(self, count: int) -> None:
+        """Wait until so many slots are freed: the thread that ran one may not be back yet."""
+        async with asyncio.timeout(LIMIT_S):
+            while len(self.freed_on) < count:
+                await asyncio.to_thread(int)
+        assert len(self.freed_on) == count
+
+    def _noted(self, slot: FakeSlot) -> FakeSlot:
+        finalize(slot, self._note)
+        return slot
+
+    def _note(self) -> None:
+        self.freed_on.append(get_ident())
+        self.freeing.pass_through(lambda: False)
+
+
+class Keeper:
+    """A keeper that has a model unloaded once, and notes what it is told."""
+
+    def __init__(self) -> None:
+        self.has_unloaded = asyncio.Event()
+        self.has_loaded = asyncio.Event()
+
+    async def may_unload(self, model: Model) -> bool:
+        return not self.has_unloaded.is_set()
+
+    def unloaded(self, model: Model, reason: str) -> None:
+        self.has_unloaded.set()
+
+    def loaded_again(self, model: Model) -> None:
+        self.has_loaded.set()
+
+
+@pytest.fixture
+def noting() -> NotingModel:
+    return NotingModel(echo_spec("m"))
+
+
+def an_engine(model: FakeModel) -> Engine:
+    return Engine(FakeBackend({"m": model}), QueueOptions(), Tallies().of)
+
+
+def submit(engine: Engine, model: Model) -> asyncio.Future[Job]:
+    end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+    engine.submit(model, Submission(WORK), end.set_result)
+    return end
+
+
+async def test_a_model_is_freed_on_a_thread_and_unloaded_once_that_is_done(noting: NotingModel) -> None:
+    async with an_engine(noting) as engine:
+        model = await engine.load(SOURCE, ModelOptions("m"))
+        assert (await submit(engine, model)).state is JobState.FINISHED
+        noting.freeing.close()
+        unloading = asyncio.ensure_future(engine.unload(model, GONE))
+        await asyncio.to_thread(noting.freeing.wait_held, 1)
+        assert not unloading.done()
+        assert not model.is_loaded
+        noting.freeing.open()
+        await unloading
+        await noting.is_freed(2)
+        assert get_ident() not in noting.freed_on
+        assert engine.devices[0].freeing == ()
+
+
+@pytest.mark.parametrize("is_quick", [False, True])
+async def test_the_loop_does_not_free_a_model_by_the_slot_that_ran_its_last_job(
+    noting: NotingModel, is_quick: bool
+) -> None:
+    noting.is_quick = is_quick
+    async with an_engine(noting) as engine:
+        model = await engine.load(SOURCE, ModelOptions("m", slots=1, warm_up={"x": (1, 4)}))
+        end = submit(engine, model)
+        await engine.unload(model)
+        assert (await end).state is JobState.FINISHED
+        await noting.is_freed(1 + is_quick)
+        assert get_ident() not in noting.freed_on
+
+
+async def test_what_the_loop_is_doing_ends_before_anything_is_freed() -> None:
+    """It may hold the slot that it has heard of the end of: the model would go with that, on the loop."""
+
+    class Memory:
+        is_freed = False
+
+        def free(self) -> None:
+            self.is_freed = True
+
+    device, memory = Device("CPU", Scheduler(1), Tallies().of), Memory()
+    with no_new_threads():
+        freed = device.free(memory)
+        assert not memory.is_freed
+        await freed
+    assert memory.is_freed
+    device.close()
+
+
+async def test_a_model_that_is_unloaded_as_idle_is_freed_on_a_thread_too(noting: NotingModel) -> None:
+    keeper = Keeper()
+    async with an_engine(noting) as engine, asyncio.timeout(LIMIT_S):
+        noting.freeing.close()
+        model = await engine.load(SOURCE, ModelOptions("m", slots=1, idle_unload_s=0.001), keeper=keeper)
+        await keeper.has_unloaded.wait()
+        await asyncio.to_thread(noting.freeing.wait_held, 1)
+        (freed,) = engine.devices[0].freeing
+        assert (await submit(engine, model)).state is JobState.FINISHED
+        noting.freeing.open()
+        await freed
+        await noting.is_freed(1)
+        assert get_ident() not in noting.freed_on
+
+
+async def test_one_that_is_loaded_again_for_nobody_is_freed_on_a_thread(noting: NotingModel) -> None:
+    opening = Gate()
+
+    class Slow(FakeBackend):
+        def compile(self, source: Source, options: ModelOptions) -> FakeModel:
+            opening.pass_through(lambda: False)
+            return super().compile(source, options)
+
+    keeper = Keeper()
+    engine = Engine(Slow({"m": noting}), QueueOptions(), Tallies().of)
+    async with engine, asyncio.timeout(LIMIT_S):
+        model = await engine.load(SOURCE, ModelOptions("m", slots=1, idle_unload_s=0.001), keeper=keeper)
+        await keeper.has_unloaded.wait()
+        opening.close()
+        submit(engine, model)
+        await asyncio.to_thread(opening.wait_held, 1)
+        await engine.unload(model, GONE)
+        opening.open()
+        await noting.is_freed(2)
+        assert get_ident() not in noting.freed_on
+    assert not keeper.has_loaded.is_set()
+
+
+@pytest.mark.parametrize("is_unloading", [False, True])
+async def test_a_closing_engine_waits_until_its_models_are_freed(noting: NotingModel, is_unloading: bool) -> None:
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(an_engine(noting))
+        model = await engine.load(SOURCE, ModelOptions("m", slots=1))
+        noting.freeing.close()
+        if is_unloading:
+            engine.retire(model, GONE)
+            await asyncio.to_thread(noting.freeing.wait_held, 1)
+        closing = asyncio.ensure_future(stack.aclose())
+        await asyncio.to_thread(noting.freeing.wait_held, 1)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        noting.freeing.open()
+        await closing
+    assert engine.stuck == 0
+    assert engine.devices[0].freeing == ()
+    assert len(noting.freed_on) == 1
+    assert get_ident() not in noting.freed_on
+
+
+async def test_a_model_is_freed_on_the_loop_where_there_is_no_thread(noting: NotingModel) -> None:
+    async with an_engine(noting) as engine:
+        model = await engine.load(SOURCE, ModelOptions("m", slots=1))
+        with no_new_threads(), capture_logs():
+            await engine.unload(model, GONE)
+        assert noting.freed_on == [get_ident()]
+
+
+def test_openvinos_compiled_model_goes_before_the_last_of_its_requests(tmp_path: Path) -> None:
+    """With a request it frees a model while other threads run Python, and with the compiled model it does not."""
+    data = ops.parameter([-1, 4], np.float32, name="x")
+    make: Any = ov.Model
+    ov.save_model(make([ops.result(ops.relu(data))], [data], "m"), tmp_path / "m.xml")
+    opened = open_model(OpenVinoBackend(), Source(tmp_path / "m.xml"), ModelOptions("m", slots=2))
+    gone: list[str] = []
+
+    def watch() -> None:
+        slots = [slot for slot in opened.slots if isinstance(slot, OpenVinoSlot)]
+        for slot in slots:
+            finalize(slot._request, gone.append, "request")  # pyright: ignore[reportPrivateUsage]
+        finalize(slots[0]._graph.compiled, gone.append, "compiled model")  # pyright: ignore[reportPrivateUsage]
+
+    watch()
+    opened.free()
+    assert gone == ["request", "compiled model", "request"]
