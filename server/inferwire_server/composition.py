@@ -190,7 +190,7 @@ def _services(
     engine, catalogue = parts.engine, parts.catalogue
     uploads = UploadService(engine, parts.blobs, new_id, binding_terms(settings), allows_imports=settings.allow_imports)
     control = ModelControl(parts.loader, settings.allow_model_control, settings.watch)
-    models = ModelService(catalogue, uploads, control, allows_exports=settings.allow_exports)
+    models = ModelService(catalogue, uploads, control, engine.reading, allows_exports=settings.allow_exports)
     sequences = Sequences(engine)
     tensors = TensorService(tensor_limits(settings))
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from inferwire_proto.properties import Properties, PropertyValue
@@ -42,7 +41,7 @@ class DeviceService:
         Raises:
             ServingError: INVALID_INPUT or UNSUPPORTED_TYPE with the runtime's reason.
         """
-        return await asyncio.to_thread(self._engine.backend.device_property, device, name)
+        return await self._engine.reading.run(self._engine.backend.device_property, device, name)
 
     async def check_properties(self, device: str, properties: Properties) -> Properties:
         """Give properties as a device would take them, or the runtime where `device` is empty; set none.
@@ -51,7 +50,7 @@ class DeviceService:
             ServingError: PERMISSION_DENIED, or INVALID_INPUT with the runtime's reason.
         """
         refuse_forbidden(properties)
-        return await asyncio.to_thread(self._engine.backend.check_properties, device, properties)
+        return await self._engine.reading.run(self._engine.backend.check_properties, device, properties)
 
     @property
     def extensions(self) -> tuple[str, ...]:
@@ -60,7 +59,7 @@ class DeviceService:
 
     async def get_versions(self, device: str) -> dict[str, PluginVersion]:
         """Read the plugin versions behind a device name; none for an unknown one."""
-        return await asyncio.to_thread(self._engine.backend.versions, device)
+        return await self._engine.reading.run(self._engine.backend.versions, device)
 
     async def _full_name(self, device: str) -> str:
         try:

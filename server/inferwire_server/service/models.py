@@ -5,7 +5,6 @@ Transports take `Model` and `Served` from here, as what these methods give: they
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
@@ -14,6 +13,7 @@ from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.models import Model, model_of
+from inferwire_server.engine.opening_threads import OpeningThreads
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.catalogue import Catalogue, Served
 from inferwire_server.repository.loader import Loader
@@ -43,11 +43,18 @@ class ModelService:
     """Finds models, and loads and unloads those of the repository."""
 
     def __init__(
-        self, catalogue: Catalogue, uploads: UploadService, control: ModelControl, *, allows_exports: bool
+        self,
+        catalogue: Catalogue,
+        uploads: UploadService,
+        control: ModelControl,
+        reading: OpeningThreads,
+        *,
+        allows_exports: bool,
     ) -> None:
         self._catalogue = catalogue
         self._uploads = uploads
         self._control = control
+        self._reading = reading
         self._allows_exports = allows_exports
         self._stateful: frozenset[str] | None = None
         catalogue.subscribe(self._has_changed)
@@ -100,7 +107,7 @@ class ModelService:
         Raises:
             ServingError: As `resolve`.
         """
-        return await asyncio.to_thread(self.resolve(target).compiled.layers)
+        return await self._reading.run(self.resolve(target).compiled.layers)
 
     async def export(self, target: Target) -> bytes:
         """Give a model as a blob: one that the caller compiled, or where that is allowed a served one.
@@ -108,7 +115,7 @@ class ModelService:
         Raises:
             ServingError: PERMISSION_DENIED, MODEL_FAILED with the runtime's reason, or as `resolve`.
         """
-        return await asyncio.to_thread(self._exportable(target).export)
+        return await self._reading.run(self._exportable(target).export)
 
     async def runtime_model(self, target: Target) -> RuntimeModel:
         """Describe the graph that a model's device runs: only of what the caller may export.
@@ -116,7 +123,7 @@ class ModelService:
         Raises:
             ServingError: As `export`.
         """
-        return await asyncio.to_thread(self._exportable(target).runtime_model)
+        return await self._reading.run(self._exportable(target).runtime_model)
 
     def of(self, job: Job) -> Model:
         """Give the model a job was submitted to."""
