@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.repository.catalogue import Catalogue
 
 
@@ -25,7 +26,7 @@ class HealthService:
         self.identity = identity
         self._catalogue = catalogue
         self._is_strict = is_strict
-        self._is_serving = False
+        self._why_not: Callable[[], ServingError] | None = _starting
 
     def __repr__(self) -> str:
         return (
@@ -39,26 +40,43 @@ class HealthService:
         Strict readiness asks that no model of the repository has failed to load and is without a version that serves;
         otherwise such a model is not ready itself and leaves the server so.
         """
-        return self._is_serving and not (self._is_strict and self._catalogue.has_failed)
+        return self._why_not is None and not (self._is_strict and self._catalogue.has_failed)
 
     def begin(self) -> None:
         """The repository has been read: take work."""
-        self._is_serving = True
+        self._why_not = None
 
     def end(self) -> None:
         """The server is shutting down: send no more work."""
-        self._is_serving = False
+        self._why_not = shutting_down
 
     def is_model_ready(self, name: str, version: str = "") -> bool:
-        """Whether a model takes inferences; a model nobody knows does not.
+        """Whether callers are to send a model inferences; a model nobody knows is not ready.
 
         Raises:
             ServingError: INVALID_INPUT for a version that is no number.
         """
         try:
-            served = self._catalogue.find(name, version)
+            self.require_model(name, version)
         except ServingError as error:
-            if error.code is Code.MODEL_NOT_FOUND:
-                return False
-            raise
-        return served.takes_jobs
+            if error.code is Code.INVALID_INPUT:
+                raise
+            return False
+        return True
+
+    def require_model(self, name: str, version: str = "") -> None:
+        """Refuse a model that is not ready; none is before the server takes work, nor once it is shutting down.
+
+        Strict readiness is the server's: what has failed makes no other model unready.
+
+        Raises:
+            ServingError: MODEL_NOT_FOUND, INVALID_INPUT for a version that is no number, MODEL_FAILED,
+                MODEL_NOT_READY, or SHUTTING_DOWN.
+        """
+        self._catalogue.find(name, version).require()
+        if self._why_not is not None:
+            raise self._why_not()
+
+
+def _starting() -> ServingError:
+    return ServingError(Code.MODEL_NOT_READY, "the server is starting", retry_after_s=1.0)

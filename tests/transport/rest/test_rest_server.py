@@ -33,6 +33,13 @@ async def test_a_model_is_ready_or_says_why_not(rest: Rest) -> None:
         assert f"'{name}'" in body["error"]
 
 
+async def test_no_model_is_ready_while_the_server_drains(rest: Rest) -> None:
+    rest.services.health.end()
+    response = await rest.client.get("/v2/models/echo/ready")
+    expected = {"name": "echo", "ready": False, "error": "the server is shutting down", "code": "SHUTTING_DOWN"}
+    assert (response.status_code, response.json()) == (400, expected)
+
+
 async def test_the_server_describes_itself_with_and_without_a_slash(rest: Rest) -> None:
     identity = rest.services.health.identity
     for path in ("/v2", "/v2/"):

@@ -20,6 +20,7 @@ from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
+from inferwire_server.service import Services
 from inferwire_server.transport.oip.metadata import EXTENSIONS
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
 
@@ -84,6 +85,12 @@ async def failure(awaited: Any) -> tuple[str, str]:
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await awaited
     return str(dict(raised.value.trailing_metadata()).get(CODE_METADATA)), str(raised.value.details())
+
+
+async def test_no_model_is_ready_while_the_server_drains(client: Any, services: Services) -> None:
+    services.health.end()
+    assert not await client.is_server_ready()
+    assert not await client.is_model_ready("echo", "1")
 
 
 async def test_the_server_and_its_models_are_described(client: Any) -> None:

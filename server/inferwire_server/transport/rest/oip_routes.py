@@ -85,11 +85,13 @@ class OipRoutes:
         return json_response({"ready": is_ready}, 200 if is_ready else 503)
 
     async def model_ready(self, request: Request) -> Response:
-        """Say whether a model takes inferences: 200 if it does, else 400 with the reason."""
+        """Say whether a model takes inferences: 200 if it does, else 400 with the reason.
+
+        No model is ready while the server starts or shuts down.
+        """
         model = named_model(request)
         try:
-            served = self._services.models.find(model.name, model.version)
-            served.require()
+            self._services.health.require_model(model.name, model.version)
         except ServingError as error:
             not_ready = {"name": model.name, "ready": False}
             return json_response(not_ready | error_members(error.code, error.message), 400)
