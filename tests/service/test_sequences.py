@@ -254,6 +254,41 @@ async def test_a_reload_ends_the_sequences_of_the_old_model(counting: Counting) 
         assert await rig.count(1) == 1
 
 
+@pytest.mark.parametrize("limits", [{"max_sequences": 1}, {"queue_capacity": 1}], ids=["callers", "jobs"])
+async def test_a_refused_start_leaves_the_session_s_sequence_on_another_model(
+    serving: Serving, limits: dict[str, int]
+) -> None:
+    models = [FakeModel(replace(echo_spec(name), states=("count",)), optimal_slots=1) for name in ("m", "full")]
+    async with serving(*models, **limits) as server:
+        rig, full = Rig(server, models[0]), ServedModel("full")
+        mine, yours = Session("mine", ""), Session("yours", "")
+        await rig.infer(1, mine, is_start=True)
+        start = Inference(Wanted(full, sequence=SequenceCall(1, yours, is_start=True)), (("x", ROW),))
+        (await rig.inference.infer(start)).result()
+        models[1].gate.close()
+        busy = [asyncio.ensure_future(rig.inference.infer(Inference(Wanted(full), (("x", ROW),)))) for _ in range(2)]
+        await asyncio.to_thread(models[1].gate.wait_held, 1)
+        refused_start = start._replace(wanted=start.wanted._replace(sequence=SequenceCall(1, mine, is_start=True)))
+        assert (await refused(rig.inference.infer(refused_start))).code is Code.QUEUE_FULL
+        models[1].gate.open()
+        await asyncio.gather(*busy)
+        assert await rig.count(1, mine) == 1
+
+
+async def test_sequences_of_one_id_on_two_models_are_two_and_are_released_together(serving: Serving) -> None:
+    models = [FakeModel(replace(echo_spec(name), states=("count",))) for name in ("m", "other")]
+    async with serving(*models) as server:
+        rig, session = Rig(server, models[0]), Session("mine", "")
+        await rig.infer(1, session, is_start=True)
+        start = Inference(Wanted(ServedModel("other"), sequence=SequenceCall(1, session, is_start=True)), (("x", ROW),))
+        (await rig.inference.infer(start)).result()
+        await rig.infer(1, session)
+        assert await rig.count(1, session) == 2
+        assert rig.bound == 2
+        rig.inference.release_sequences(session, [1])
+        assert rig.bound == 0
+
+
 async def test_a_model_without_states_runs_sequences_as_any_inference(serving: Serving) -> None:
     async with serving(FakeModel(echo_spec("m"))) as server:
         inference = server.services.inference

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -14,8 +14,8 @@ from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.service.values import SequenceCall
 
-_Key: TypeAlias = tuple[Hashable, int | str]
-"""A sequence's name: its session's, or for callers without one its model's."""
+_Key: TypeAlias = tuple[Session | None, Model, int | str]
+"""A sequence's name: whose it is, on which model, and its id there."""
 
 
 class Sequences:
@@ -39,8 +39,8 @@ class Sequences:
             ServingError: SEQUENCE_NOT_FOUND if it is not under way and does not start here; QUEUE_FULL if the
                 model keeps no more callers' states; MODEL_NOT_READY if the model is leaving.
         """
-        key: _Key = (call.session or model, call.id)
-        binding = self._start(key, model) if call.is_start else self._under_way(key, model)
+        key = call.session, model, call.id
+        binding = self._start(key) if call.is_start else self._under_way(key)
         try:
             yield binding
         except BaseException:
@@ -56,23 +56,25 @@ class Sequences:
             self._release(key)
 
     def release(self, session: Session, ids: Sequence[int]) -> None:
-        """End sequences of a session; pass over what is not under way."""
-        for sequence_id in ids:
-            self._release((session, sequence_id))
+        """End sequences of a session, on whichever models they are; pass over what is not under way."""
+        released = frozenset(ids)
+        for key in [key for key in self._bindings if key[0] is session and key[2] in released]:
+            self._release(key)
 
-    def _under_way(self, key: _Key, model: Model) -> Binding:
+    def _under_way(self, key: _Key) -> Binding:
         binding = self._bindings.get(key)
-        if binding is None or binding.is_ending or binding.model is not model:
+        if binding is None or binding.is_ending:
+            _, model, sequence_id = key
             raise ServingError(
                 Code.SEQUENCE_NOT_FOUND,
-                f"inference request for sequence {key[1]} to model '{model.name}' must specify the START flag on the "
-                "first request of the sequence: it never started, has ended, or was idle for too long",
+                f"inference request for sequence {sequence_id} to model '{model.name}' must specify the START flag on "
+                "the first request of the sequence: it never started, has ended, or was idle for too long",
             )
         return binding
 
-    def _start(self, key: _Key, model: Model) -> Binding:
+    def _start(self, key: _Key) -> Binding:
         before = self._release(key)
-        binding = self._engine.bind(model, self._forgetting(key), before)
+        binding = self._engine.bind(key[1], self._forgetting(key), before)
         self._bindings[key] = binding
         return binding
 

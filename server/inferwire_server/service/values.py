@@ -94,10 +94,10 @@ OutputForm: TypeAlias = TopClasses | SharedPlace
 
 @dataclass(frozen=True, slots=True)
 class SequenceCall:
-    """Which of a caller's sequences an inference belongs to.
+    """Which of a caller's sequences on a model an inference belongs to.
 
     Attributes:
-        id: The caller's name for it: unique in its session, or among all callers that have none.
+        id: The caller's name for it on the model: unique in its session, or among all callers that have none.
         session: Whose it is; None for a caller without a session.
         is_start: Whether it begins here, from fresh states, whatever ran under this id before.
         is_end: Whether it ends here.
