@@ -30,6 +30,22 @@ def test_a_part_is_what_numpy_cuts(sides: tuple[list[int], ...]) -> None:
     assert (part.shape, bytes(part.data)) == (expected.shape, expected.tobytes())
 
 
+@pytest.mark.parametrize(
+    ("box", "is_copied"),
+    [
+        (Box((1, 0, 0), (3, 4, 5)), False),
+        (Box((2, 1, 0), (3, 3, 5)), False),
+        (Box((0, 0, 0), (3, 4, 5)), False),
+        (Box((0, 0, 0), (2, 2, 5)), True),
+        (Box((0, 0, 1), (3, 4, 2)), True),
+    ],
+    ids=str,
+)
+def test_a_part_that_lies_in_one_piece_is_not_copied(box: Box, is_copied: bool) -> None:
+    part = np.frombuffer(cut(WHOLE, box).data, np.float32)
+    assert np.shares_memory(part, np.frombuffer(WHOLE.data, np.float32)) is not is_copied
+
+
 @given(SIDES)
 def test_a_part_is_pasted_where_numpy_would_and_the_tensor_before_stays(sides: tuple[list[int], ...]) -> None:
     box = box_of(sides)

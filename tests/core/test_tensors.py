@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from resource import getpagesize
+
 import pytest
 
 from inferwire_proto.element_types import BY_NAME
-from inferwire_server.core.tensors import Tensor, describe
+from inferwire_server.core.tensors import Tensor, describe, zero_tensor
 
 
 @pytest.mark.parametrize("data", [bytes(8), memoryview(bytes(8)), memoryview(bytes(8)).cast("f")])
@@ -37,3 +40,14 @@ def test_its_repr_names_type_shape_and_size() -> None:
 
 def test_a_scalar_is_described_by_empty_brackets() -> None:
     assert describe(BY_NAME["u8"], ()) == "u8[]"
+
+
+def test_very_many_empty_strings_take_no_memory_before_they_are_read() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+
+    before = resident()
+    tensor = zero_tensor(BY_NAME["string"], (1 << 26,))
+    assert tensor.byte_size == 1 << 28
+    assert resident() - before < 1 << 26
+    assert zero_tensor(BY_NAME["string"], (2, 3)).data == bytes(24)

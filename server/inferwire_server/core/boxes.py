@@ -32,13 +32,13 @@ class Box:
 
 
 def cut(tensor: Tensor, box: Box) -> Tensor:
-    """Copy the part of a tensor that lies in a box.
+    """Give the part of a tensor that lies in a box: a copy, unless it lies there in one piece.
 
     Raises:
         ServingError: INVALID_INPUT if the box is not within the tensor, or its elements are not whole bytes.
     """
     part = _part(_array(tensor, tensor.data), tensor, box)
-    return Tensor(tensor.element_type, box.shape, _bytes_of(part.copy()))
+    return Tensor(tensor.element_type, box.shape, _bytes_of(np.ascontiguousarray(part)))
 
 
 def paste(tensor: Tensor, box: Box, part: Tensor) -> Tensor:

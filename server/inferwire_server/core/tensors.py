@@ -20,9 +20,6 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 LARGE = 1 << 20
 """Bytes that are sooner handed to a thread than copied or looked through."""
 
-_EMPTY_STRING = bytes(strings.LENGTH_BYTES)
-"""A string on the wire is its length, and then its content."""
-
 
 class Tensor(NamedTuple):
     """A tensor's value.
@@ -71,6 +68,7 @@ def numbers(tensor: Tensor) -> Array:
 
 
 def zero_tensor(element_type: ElementType, shape: tuple[int, ...]) -> Tensor:
-    """Make a tensor of zeros, of empty strings for the type string."""
-    data = _EMPTY_STRING * prod(shape) if element_type.is_string else bytes(element_type.byte_size(shape))
-    return Tensor(element_type, shape, data)
+    """Make a tensor of zeros, of empty strings for the type string: they have a length of zero, and no content."""
+    byte_size = strings.LENGTH_BYTES * prod(shape) if element_type.is_string else element_type.byte_size(shape)
+    # The system gives so many zeros in no time, however many they are.
+    return Tensor(element_type, shape, bytes(byte_size))

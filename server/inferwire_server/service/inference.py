@@ -222,7 +222,7 @@ class InferenceService:
         return model, Submission(work, wanted.priority or model.priority, timeout_s, received_at=received_at)
 
     def _bring_in(self, spec: ModelSpec, key: PortKey, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
-        """Look up an input that the call names and does not carry; a box, which is copied, only where it fits."""
+        """Look up an input that the call names and does not carry; a box, which may be copied, only where it fits."""
         if isinstance(given, SharedTensor):
             return self._shared_memory.tensor(given)
         if isinstance(given, StoredTensor) and given.box is not None:

@@ -96,7 +96,7 @@ class TensorService:
         self._keep(stored, own)
 
     async def read(self, stored: StoredTensor) -> Tensor:
-        """Give a tensor that is kept, or a copy of a box of it; of a large one on a thread.
+        """Give a tensor that is kept, or a box of it; of a large one on a thread.
 
         Raises:
             ServingError: TENSOR_NOT_FOUND; INVALID_INPUT for a box that is not in it.
@@ -105,7 +105,7 @@ class TensorService:
         return kept if stored.box is None else await _on_thread_if(kept.byte_size > LARGE, cut, kept, stored.box)
 
     def get(self, stored: StoredTensor) -> Tensor:
-        """Give a tensor that is kept, or a copy of a box of it.
+        """Give a tensor that is kept, or a box of it: a copy, unless the box lies there in one piece.
 
         Raises:
             ServingError: TENSOR_NOT_FOUND.
