@@ -55,6 +55,10 @@ CONTRADICTIONS = [
         "property INFERWIRE_MAX_BATCH is 'many', expected a whole number from 0 up to 2147483647",
     ),
     (
+        Settings(max_batch=4, properties=("INFERWIRE_PREFERRED_BATCHES=2,8",)),
+        "property INFERWIRE_PREFERRED_BATCHES: a preferred batch is 8 rows, expected 1 to 4",
+    ),
+    (
         Settings(version_policy="new"),
         "the version policy is 'new', expected latest, latest:2 (a number from 1 up), all, or versions such as 1,3",
     ),
@@ -76,6 +80,8 @@ def test_a_contradiction_is_told(settings: Settings, sentence: str) -> None:
         Settings(allow_imports=True, allow_uploads=True),
         Settings(max_http_body_mb=8, max_grpc_message_mb=8),
         Settings(max_batch=4, properties=("INFERWIRE_MAX_BATCH_DELAY_US=100",)),
+        Settings(properties=("INFERWIRE_MAX_BATCH_DELAY_US=100", "INFERWIRE_PREFERRED_BATCHES=2,8")),
+        Settings(max_batch=0, properties=("INFERWIRE_PREFERRED_BATCHES=2,8",)),
     ],
 )
 def test_what_goes_together_is_let_be(settings: Settings) -> None:

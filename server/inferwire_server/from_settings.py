@@ -7,16 +7,16 @@ other.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 from inferwire_proto.properties import Properties
-from inferwire_server.core.batch_options import BatchOptions
-from inferwire_server.core.batch_properties import MAX_BATCH, divide
+from inferwire_server.core.batch_options import MAX_BATCH, BatchOptions, as_property, divide
 from inferwire_server.core.ledger import KeepingTerms
 from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.versions import parse_version_policy
-from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
 from inferwire_server.host.blobs import BlobLimits
 from inferwire_server.host.machine import free_temporary_bytes, memory_bytes
 from inferwire_server.repository.folder import Repository
@@ -92,10 +92,17 @@ def batch_options(settings: Settings) -> BatchOptions:
     """Say how the jobs of models that say nothing themselves run together.
 
     Raises:
-        ServingError: INVALID_INPUT for a property that is none.
+        ServingError: INVALID_INPUT for a property that is none, or sizes that are larger than a batch.
     """
     batches = divide(_parse_properties(settings.properties)).batches
-    return BatchOptions(max_batch=settings.max_batch).over(batches)
+    if settings.max_batch is not None:
+        batches = replace(batches, max_batch=settings.max_batch)
+    if batches.max_batch is not None:
+        try:
+            batches.batching()
+        except UnfitSetting as unfit:
+            raise as_property(unfit) from unfit
+    return batches
 
 
 def binding_terms(settings: Settings) -> BindingTerms:

@@ -45,6 +45,14 @@ async def test_broken_models_leave_the_others_alone_and_say_why(tmp_path: Path) 
         assert rig.catalogue.has_failed
 
 
+async def test_batches_that_contradict_themselves_fail_a_model_by_where_they_are_said(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        (tmp_path / "m/inferwire.toml").write_text("max_batch = 4\npreferred_batches = [8]")
+        await rig.loader.sync()
+        said = "m/inferwire.toml: preferred_batches is [8]: a preferred batch is 8 rows, expected 1 to 4"
+        assert rig.refusal("m") == (Code.MODEL_FAILED, f"failed to load 'm' version 1: {said}")
+
+
 async def test_a_model_is_loaded_by_its_own_settings(tmp_path: Path) -> None:
     async with a_rig(tmp_path, "m") as rig:
         (tmp_path / "m/inferwire.toml").write_text("slots = 5\npriority = 2\n")

@@ -259,23 +259,54 @@ def test_a_load_wins_over_a_file_in_whichever_form_either_says_it(
     assert batching_of(tmp_path, text, BatchOptions(), {"max_batch_delay_us": 100}) == Batching(64, 0.0001)
 
 
-def test_a_delay_without_batches_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ServingError, match=r"^max_batch_delay_us is set without max_batch, the most rows"):
-        batching_of(tmp_path, "max_batch_delay_us = 100", BatchOptions())
+@pytest.mark.parametrize(
+    ("text", "below", "batching"),
+    [
+        ("", BatchOptions(None, 500, (4,)), None),
+        ("max_batch = 4", BatchOptions(None, 500, (2, 8)), Batching(4, 0.0005, (2,))),
+        ("max_batch = 4", BatchOptions(16, 500, (8, 16)), Batching(4, 0.0005)),
+        ("max_batch_delay_us = 100", BatchOptions(8), Batching(8, 0.0001)),
+    ],
+)
+def test_what_others_are_batched_by_counts_where_it_applies(
+    tmp_path: Path, text: str, below: BatchOptions, batching: Batching | None
+) -> None:
+    assert batching_of(tmp_path, text, below) == batching
 
 
-def test_what_does_not_fit_is_told_with_who_says_it(tmp_path: Path) -> None:
-    path = tmp_path / "m" / "inferwire.toml"
-    settings_of(tmp_path, 'device = "XPU"')
-    entry = Entry("m", "1", path.parent, settings_file=path)
-    over = replace(entry, overrides=(Layer("the load", {"device": "NPU"}),))
-    unfit = UnfitSetting(["device"], "there is none")
-    assert over.why_unfit(unfit, "AUTO").message == 'the load: device is "NPU": there is none'
-    assert entry.why_unfit(unfit, "AUTO").message == 'm/inferwire.toml: device is "XPU": there is none'
-    path.write_text("")
-    assert entry.why_unfit(unfit, "GPU").message == "--device is 'GPU': there is none"
-    # The file may have changed since it was read.
-    other = UnfitSetting(["shapes", "x"], "there is none")
-    assert entry.why_unfit(other, "GPU").message == "shapes.x: there is none"
-    path.write_text("slots =")
-    assert entry.why_unfit(other, "GPU").message == "shapes.x: there is none"
+def test_what_a_file_says_of_batches_counts_where_it_applies_to_a_load(tmp_path: Path) -> None:
+    file = "max_batch = 16\npreferred_batches = [4, 16]\nmax_batch_delay_us = 100"
+    assert batching_of(tmp_path, file, BatchOptions(), {"max_batch": 8}) == Batching(8, 0.0001, (4,))
+    assert batching_of(tmp_path, file, BatchOptions(), {"preferred_batches": [2]}) == Batching(16, 0.0001, (2,))
+    delayed = batching_of(tmp_path, "max_batch_delay_us = 100", BatchOptions(8), {"preferred_batches": [2]})
+    assert delayed == Batching(8, 0.0001, (2,))
+
+
+TOO_LARGE = "a preferred batch is 8 rows, expected 1 to 4"
+NO_BATCH = "there is no max_batch (INFERWIRE_MAX_BATCH), the most rows of one inference"
+
+
+@pytest.mark.parametrize(
+    ("text", "load", "sentence"),
+    [
+        ("max_batch_delay_us = 100", {}, f"m/inferwire.toml: max_batch_delay_us is 100: {NO_BATCH}"),
+        ("", {"preferred_batches": [4]}, f"a load: preferred_batches is [4]: {NO_BATCH}"),
+        ("max_batch = 4\npreferred_batches = [8]", {}, f"m/inferwire.toml: preferred_batches is [8]: {TOO_LARGE}"),
+        ("max_batch = 4", {"preferred_batches": [8]}, f"a load: preferred_batches is [8]: {TOO_LARGE}"),
+        (
+            "max_batch = 4\n[properties]\nINFERWIRE_PREFERRED_BATCHES = 8",
+            {},
+            f"m/inferwire.toml: properties.INFERWIRE_PREFERRED_BATCHES is 8: {TOO_LARGE}",
+        ),
+    ],
+)
+def test_batches_that_contradict_themselves_are_refused_by_where_they_are_said(
+    tmp_path: Path, text: str, load: Mapping[str, object], sentence: str
+) -> None:
+    settings_of(tmp_path, text)
+    file = tmp_path / "m/inferwire.toml"
+    entry = Entry("m", "1", file.parent, settings_file=file, overrides=(Layer("a load", load),))
+    with pytest.raises(UnfitSetting) as caught:
+        entry.settings().options("m", ModelOptions(""))
+    told = entry.why_unfit(caught.value, "CPU")
+    assert (told.code, told.message) == (Code.MODEL_FAILED, sentence)

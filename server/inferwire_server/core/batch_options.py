@@ -1,11 +1,30 @@
-"""What is asked of a model's batching, until it is whole: one says how many rows, another how long they wait."""
+"""What is asked of a model's batching, until it is whole: one says how many rows, another how long they wait.
+
+Those who can give compile properties alone say it in these; OpenVINO does not see them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.scheduling.batching import Batching
-from inferwire_server.errors import invalid_input
+from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
+
+MAX_BATCH = "INFERWIRE_MAX_BATCH"
+MAX_BATCH_DELAY_US = "INFERWIRE_MAX_BATCH_DELAY_US"
+PREFERRED_BATCHES = "INFERWIRE_PREFERRED_BATCHES"
+
+_OWN = "INFERWIRE_"
+_LARGEST = 2**31 - 1
+
+NAMES = {
+    "max_batch": MAX_BATCH,
+    "max_batch_delay_us": MAX_BATCH_DELAY_US,
+    "preferred_batches": PREFERRED_BATCHES,
+}
+"""The properties by what they are called elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +42,87 @@ class BatchOptions:
     preferred_batches: tuple[int, ...] | None = None
 
     def over(self, below: BatchOptions) -> BatchOptions:
-        """Give these, and where they say nothing, those below."""
+        """Give these, and where they say nothing, those below: of the sizes, those that are no larger than a batch."""
+        sizes, most = below.preferred_batches, self.max_batch
+        if sizes is not None and most is not None:
+            sizes = tuple(size for size in sizes if size <= most)
         return BatchOptions(
-            below.max_batch if self.max_batch is None else self.max_batch,
+            below.max_batch if most is None else most,
             below.max_batch_delay_us if self.max_batch_delay_us is None else self.max_batch_delay_us,
-            below.preferred_batches if self.preferred_batches is None else self.preferred_batches,
+            sizes if self.preferred_batches is None else self.preferred_batches,
         )
 
-    def batching(self) -> Batching | None:
-        """Say how jobs are put together; None if they are not.
+    def batching(self, below: BatchOptions | None = None) -> Batching | None:
+        """Say how jobs are put together where others are by those below; None if they are not.
 
         Raises:
-            ServingError: INVALID_INPUT if what is said does not go together.
+            UnfitSetting: For one of these that does not go with what else is said.
         """
-        if self.max_batch is None:
+        said = self if below is None else self.over(below)
+        if said.max_batch is None:
             for name in ("max_batch_delay_us", "preferred_batches"):
                 if getattr(self, name):
-                    raise invalid_input(f"{name} is set without max_batch, the most rows of one inference")
+                    raise UnfitSetting([name], f"there is no max_batch ({MAX_BATCH}), the most rows of one inference")
             return None
-        if self.max_batch <= 1:
+        if said.max_batch <= 1:
             return None
-        return Batching(self.max_batch, (self.max_batch_delay_us or 0) / 1e6, self.preferred_batches or ())
+        try:
+            return Batching(said.max_batch, (said.max_batch_delay_us or 0) / 1e6, said.preferred_batches or ())
+        except ServingError as error:
+            # A number of rows and a delay go together, whatever they are.
+            raise UnfitSetting(["preferred_batches"], error.message) from error
+
+
+class Divided(NamedTuple):
+    """Properties, and what they said of batching."""
+
+    batches: BatchOptions
+    properties: Properties
+
+
+def divide(properties: Properties) -> Divided:
+    """Take what properties say of batching out of them.
+
+    Raises:
+        ServingError: INVALID_INPUT for a value that is none, or a property that is not known.
+    """
+    own = {name: value for name, value in properties.items() if name.startswith(_OWN)}
+    for name in own:
+        if name not in NAMES.values():
+            raise invalid_input(f"property {name} is not known, expected one of {', '.join(NAMES.values())}")
+    batches = BatchOptions(
+        _number(MAX_BATCH, own[MAX_BATCH]) if MAX_BATCH in own else None,
+        _number(MAX_BATCH_DELAY_US, own[MAX_BATCH_DELAY_US]) if MAX_BATCH_DELAY_US in own else None,
+        _numbers(PREFERRED_BATCHES, own[PREFERRED_BATCHES]) if PREFERRED_BATCHES in own else None,
+    )
+    return Divided(batches, {name: value for name, value in properties.items() if name not in own})
+
+
+def as_property(unfit: UnfitSetting) -> ServingError:
+    """Say of what does not go together which property says it."""
+    return invalid_input(f"property {NAMES['.'.join(unfit.setting)]}: {unfit.reason}")
+
+
+def _numbers(name: str, value: PropertyValue) -> tuple[int, ...]:
+    if isinstance(value, str):
+        return tuple(_number(name, part.strip()) for part in value.split(",") if part.strip())
+    if isinstance(value, list | tuple):
+        return tuple(_number(name, item) for item in value)
+    return (_number(name, value),)
+
+
+def _number(name: str, value: PropertyValue) -> int:
+    """Read a whole number; as text too, as OpenVINO takes all its properties."""
+    is_text = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(_LARGEST))
+    number = int(str(value)) if is_text else value
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= _LARGEST:
+        return number
+    raise invalid_input(f"property {name} is {_shown(value)}, expected a whole number from 0 up to {_LARGEST}")
+
+
+def _shown(value: object) -> str:
+    """Write a value, unless it is nested too deeply or has more digits than Python writes."""
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):
+        return "too long to be shown"

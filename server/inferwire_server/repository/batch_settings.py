@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import reduce
 from typing import Any, cast
 
-from inferwire_server.core.batch_options import BatchOptions
-from inferwire_server.core.batch_properties import NAMES, divide
-from inferwire_server.errors import ServingError
+from inferwire_server.core.batch_options import NAMES, BatchOptions, divide
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.setting_layers import Layer
 from inferwire_server.repository.setting_values import LARGEST, UnfitError, is_whole
-
-KEYS = tuple(each.name for each in fields(BatchOptions))
 
 
 def with_keys_alone(layer: Layer) -> tuple[Layer, list[str]]:
@@ -38,6 +37,26 @@ def with_keys_alone(layer: Layer) -> tuple[Layer, list[str]]:
     for key, value in said.items():
         table.setdefault(key, list(value) if key == "preferred_batches" else value)
     return Layer(layer.source, table), twice
+
+
+def batches_of(layers: Sequence[Layer], read: Mapping[str, Any]) -> BatchOptions:
+    """Lay what layers say of batching by keys one over the other; `read` has the values that win."""
+    left, batches = dict(read), list[BatchOptions]()
+    for layer in reversed(layers):
+        own = [key for key in NAMES if key in left and layer.says([key])]
+        batches.append(BatchOptions(**{key: left.pop(key) for key in own}))
+    return reduce(lambda above, below: above.over(below), batches)
+
+
+def as_said(unfit: UnfitSetting, layers: Sequence[Layer]) -> UnfitSetting:
+    """Name what is wrong with batching by the property, where a property is what says it."""
+    name = NAMES.get(".".join(unfit.setting))
+    for layer in reversed(layers):
+        if layer.says(unfit.setting):
+            break
+        if name is not None and layer.says(["properties", name]):
+            return UnfitSetting(["properties", name], unfit.reason)
+    return unfit
 
 
 def sizes(value: object) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.model_formats import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, UnfitSetting
+from inferwire_server.repository.batch_settings import as_said
 from inferwire_server.repository.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
 from inferwire_server.repository.setting_layers import Layer, told
 from inferwire_server.repository.triton_config import CONFIG_NAME, TritonConfig, read_triton_config
@@ -89,7 +90,8 @@ class Entry:
     def why_unfit(self, unfit: UnfitSetting, device: str) -> ServingError:
         """Say of a setting that does not fit the model who says it; without anybody's, this is the device."""
         try:
-            return told(unfit, self._layers(self._config()), device)
+            layers = self._layers(self._config())
+            return told(as_said(unfit, layers), layers, device)
         except ServingError:
             return unfit  # its file has changed since
 

@@ -16,14 +16,14 @@ from typing import Any, cast
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.batch_options import BatchOptions
+from inferwire_server.core.batch_options import NAMES, BatchOptions
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.stated_ports import StatedPorts
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.errors import ServingError
-from inferwire_server.repository.batch_settings import KEYS, sizes, with_keys_alone
+from inferwire_server.repository.batch_settings import batches_of, sizes, with_keys_alone
 from inferwire_server.repository.label_file import read_labels
 from inferwire_server.repository.preprocessing_settings import InputPreprocessing, read_input_preprocessing
 from inferwire_server.repository.setting_layers import Layer, flattened, source_of
@@ -122,7 +122,7 @@ class ModelSettings:
         """Say how the model of this name is compiled where others are compiled with these defaults.
 
         Raises:
-            ServingError: INVALID_INPUT if what is said of batching does not go together.
+            UnfitSetting: If what is said of batching does not go together.
         """
         precision: Properties = {"INFERENCE_PRECISION_HINT": self.precision} if self.precision else {}
         return replace(
@@ -131,7 +131,7 @@ class ModelSettings:
             device=self.device or defaults.device,
             properties={**defaults.properties, **self.properties, **precision},
             slots=self.slots or defaults.slots,
-            batching=self.batches.over(batches).batching(),
+            batching=self.batches.batching(batches),
             priority=self.priority,
             weight=self.weight,
             warm_up=self.warm_up,
@@ -187,8 +187,9 @@ def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
     if problems:
         told = (f"{source}: {'; '.join(sentences)}" for source, sentences in problems.items())
         raise ServingError(Code.MODEL_FAILED, "; ".join(told))
-    batches = BatchOptions(**{key: given.pop(key) for key in KEYS if key in given})
-    return ModelSettings(**given, batches=batches, label_file=table.get("labels", ""))
+    batches = batches_of(layers, given)
+    own = {name: value for name, value in given.items() if name not in NAMES}
+    return ModelSettings(**own, batches=batches, label_file=table.get("labels", ""))
 
 
 def _with_keys_alone(layers: Sequence[Layer]) -> tuple[list[Layer], dict[str, list[str]]]:

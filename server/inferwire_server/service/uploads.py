@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.batch_properties import read_batching
+from inferwire_server.core.batch_options import as_property, divide
 from inferwire_server.core.model_options import ModelOptions, Preprocessing, Source
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
-from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
 from inferwire_server.host.blobs import BlobStore
 from inferwire_server.host.model_layout import BLOB_SUFFIX, lay_out
 from inferwire_server.service.forbidden_properties import refuse_forbidden
@@ -132,8 +132,7 @@ class UploadService:
         """
         refuse_forbidden(compilation.properties)
         async with self._laid_out(session, source) as laid_out:
-            batching, properties = read_batching(compilation.properties)
-            options = ModelOptions("", compilation.device, properties, batching=batching, binding=self._binding)
+            options = self._options(compilation)
             model = await self._engine.load(laid_out, options, threads=self._engine.compiling)
         if session.has_ended:
             await self._engine.unload(model, session_expired(session.id))
@@ -180,6 +179,14 @@ class UploadService:
         """Free all that a session owns. Its models go when their last jobs have ended, which nobody waits for."""
         if (owned := self._owned.pop(session, None)) is not None:
             self._free(owned, tuple(owned.compiled), tuple(owned.blobs), session_expired(session.id))
+
+    def _options(self, compilation: Compilation) -> ModelOptions:
+        batches, properties = divide(compilation.properties)
+        try:
+            batching = batches.batching()
+        except UnfitSetting as unfit:
+            raise as_property(unfit) from unfit
+        return ModelOptions("", compilation.device, properties, batching=batching, binding=self._binding)
 
     def _free(
         self, owned: _Owned, compiled_ids: Sequence[str], digests: Sequence[bytes], error: ServingError

@@ -6,10 +6,9 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import PropertyValue
-from inferwire_server.core.batch_options import BatchOptions
-from inferwire_server.core.batch_properties import read_batching
+from inferwire_server.core.batch_options import BatchOptions, as_property, divide
 from inferwire_server.core.scheduling.batching import Batching
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 
 KNOWN = ("INFERWIRE_MAX_BATCH", "INFERWIRE_MAX_BATCH_DELAY_US", "INFERWIRE_PREFERRED_BATCHES")
 NUMBER = "expected a whole number from 0 up to 2147483647"
@@ -31,7 +30,8 @@ NUMBER = "expected a whole number from 0 up to 2147483647"
 def test_properties_become_batching_and_the_runtime_does_not_see_them(
     properties: dict[str, PropertyValue], batching: Batching | None
 ) -> None:
-    assert read_batching({"NUM_STREAMS": 1, **properties}) == (batching, {"NUM_STREAMS": 1})
+    batches, others = divide({"NUM_STREAMS": 1, **properties})
+    assert (batches.batching(), others) == (batching, {"NUM_STREAMS": 1})
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,6 @@ def test_properties_become_batching_and_the_runtime_does_not_see_them(
             id="a number of microseconds that is no float",
         ),
         (
-            {"INFERWIRE_MAX_BATCH": 4, "INFERWIRE_PREFERRED_BATCHES": [8]},
-            "a preferred batch is 8 rows, expected 1 to 4",
-        ),
-        (
-            {"INFERWIRE_MAX_BATCH_DELAY_US": 5},
-            "property INFERWIRE_MAX_BATCH_DELAY_US needs INFERWIRE_MAX_BATCH, the largest number of rows in a batch",
-        ),
-        (
             {"INFERWIRE_BATCH": 5},
             f"property INFERWIRE_BATCH is not known, expected one of {', '.join(KNOWN)}",
         ),
@@ -75,7 +67,7 @@ def test_properties_become_batching_and_the_runtime_does_not_see_them(
 )
 def test_values_that_are_none_are_refused(properties: dict[str, PropertyValue], sentence: str) -> None:
     with pytest.raises(ServingError) as caught:
-        read_batching(properties)
+        divide(properties)
     assert (caught.value.code, caught.value.message) == (Code.INVALID_INPUT, sentence)
 
 
@@ -87,17 +79,32 @@ def test_values_that_are_none_are_refused(properties: dict[str, PropertyValue], 
         (BatchOptions(None, 0, ()), BatchOptions(8, 100, (4,)), Batching(8)),
         (BatchOptions(0), BatchOptions(8, 100, (4,)), None),
         (BatchOptions(8), BatchOptions(None, 100), Batching(8, 0.0001)),
+        (BatchOptions(4), BatchOptions(16, 100, (2, 8)), Batching(4, 0.0001, (2,))),
         (BatchOptions(None, 0, ()), BatchOptions(), None),
+        (BatchOptions(), BatchOptions(None, 100, (4,)), None),
     ],
 )
 def test_what_one_does_not_say_another_may(over: BatchOptions, below: BatchOptions, batching: Batching | None) -> None:
-    assert over.over(below).batching() == batching
+    assert over.batching(below) == batching
 
 
 @pytest.mark.parametrize(
-    ("batches", "name"),
-    [(BatchOptions(max_batch_delay_us=5), "max_batch_delay_us"), (BatchOptions(None, 0, (4,)), "preferred_batches")],
+    ("batches", "below", "setting", "reason"),
+    [
+        (BatchOptions(None, 5), BatchOptions(None, 7), "max_batch_delay_us", "there is no max_batch "),
+        (BatchOptions(None, 0, (4,)), BatchOptions(), "preferred_batches", "there is no max_batch "),
+        (BatchOptions(4, 0, (8,)), BatchOptions(), "preferred_batches", "a preferred batch is 8 rows, expected 1 to 4"),
+        (BatchOptions(None, 0, (8,)), BatchOptions(4), "preferred_batches", "a preferred batch is 8 rows, expected 1"),
+    ],
 )
-def test_batches_without_a_largest_are_refused(batches: BatchOptions, name: str) -> None:
-    with pytest.raises(ServingError, match=f"^{name} is set without max_batch, the most rows of one inference$"):
-        batches.batching()
+def test_what_does_not_go_together_is_refused_by_what_is_to_be_changed(
+    batches: BatchOptions, below: BatchOptions, setting: str, reason: str
+) -> None:
+    with pytest.raises(UnfitSetting, match=f"^{setting}: {reason}") as caught:
+        batches.batching(below)
+    assert caught.value.setting == (setting,)
+
+
+def test_a_client_is_told_the_property_that_it_has_set() -> None:
+    told = as_property(UnfitSetting(["max_batch_delay_us"], "it is too long"))
+    assert (told.code, told.message) == (Code.INVALID_INPUT, "property INFERWIRE_MAX_BATCH_DELAY_US: it is too long")
