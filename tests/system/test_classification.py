@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import httpx
@@ -30,6 +31,15 @@ def photos() -> Any:
     return np.concatenate([load_photo(ROOT / f"deploy/images/{name}.png").pixels for name in ("coffee", "chelsea")])
 
 
+@pytest.fixture(scope="module", params=[(), ("--max-batch", "8")], ids=["does_not_batch", "batches"])
+def digits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """The model of digits alone: not all of them can batch."""
+    repository = tmp_path_factory.mktemp("repository")
+    copytree(ROOT / "deploy/models/digits_mlp", repository / "digits_mlp")
+    with running_server(repository, *request.param) as running:
+        yield running
+
+
 def names(classes: Any) -> list[list[str]]:
     return [[text.decode().split(":")[2] for text in row] for row in classes]
 
@@ -51,7 +61,23 @@ def test_json_has_them_as_texts(server: ServerProcess) -> None:
     wanted = {"name": "probabilities", "parameters": {"classification": 10}}
     url = f"http://{server.http_address}/v2/models/digits_mlp/infer"
     (output,) = httpx.post(url, json={"inputs": [pixels], "outputs": [wanted]}, timeout=30).json()["outputs"]
-    assert (output["datatype"], output["shape"]) == ("BYTES", [1, 10])
+    assert (output["datatype"], output["shape"]) == ("BYTES", [10])
     values, indices, labels = zip(*(text.split(":") for text in output["data"]), strict=True)
     assert list(map(float, values)) == sorted(map(float, values), reverse=True)
     assert labels == indices
+
+
+@pytest.mark.parametrize("face", [triton_grpc, triton_http], ids=["grpc", "http"])
+def test_what_reads_a_batch_where_the_configuration_has_one_reads_the_classes(digits: ServerProcess, face: Any) -> None:
+    given = face.InferInput("pixels", [1, 64], "FP32")
+    given.set_data_from_numpy(np.zeros((1, 64), np.float32))
+    wanted = [face.InferRequestedOutput("probabilities", class_count=3)]
+    address = digits.grpc_address if face is triton_grpc else digits.http_address
+    with face.InferenceServerClient(address) as client:
+        configuration = client.get_model_config("digits_mlp")
+        output = client.infer("digits_mlp", [given], outputs=wanted).as_numpy("probabilities")
+    largest = configuration["max_batch_size"] if face is triton_http else configuration.config.max_batch_size
+    # So do Triton's programs for pictures: without a batch the array holds the classes, else it holds rows of them.
+    rows = output if largest else [output]
+    classes = ["".join(chr(byte) for byte in text).split(":") for row in rows for text in row]
+    assert [len(parts) for parts in classes] == [3, 3, 3]

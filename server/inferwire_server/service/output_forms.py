@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from inferwire_server.core.classes import top_classes
 from inferwire_server.core.scheduling.job import Transform, Transforms
@@ -43,7 +44,12 @@ def _classify(what: str, model: Model, port: PortSpec, form: TopClasses) -> Tran
             f"{what} is asked for as classes, but has element type {port.element_type.name}, expected numbers"
         )
 
+    is_batched = model.terms.batching is not None
+
     def classify(tensor: Tensor) -> Tensor:
+        if not is_batched and tensor.shape[:1] == (1,):
+            # Callers take the first dimension for a batch only where the model's configuration says that it batches.
+            tensor = tensor._replace(shape=(prod(tensor.shape),))
         return top_classes(tensor, form.count, model.labels)
 
     return classify

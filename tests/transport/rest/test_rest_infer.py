@@ -288,7 +288,7 @@ async def test_a_number_of_classes_that_is_none_is_refused(rest: Rest, count: ob
 async def test_classes_are_strings(rest: Rest, count: int, expected: list[str]) -> None:
     outputs = [{"name": "y", "parameters": {"classification": count}}]
     (output,) = (await rest.infer("echo", X, outputs=outputs)).json()["outputs"]
-    assert output == {"name": "y", "datatype": "BYTES", "shape": [1, len(expected)], "data": expected}
+    assert output == {"name": "y", "datatype": "BYTES", "shape": [len(expected)], "data": expected}
     outputs = [{"name": "y", "parameters": {"classification": 0}}]
     assert (await rest.infer("echo", X, outputs=outputs)).json()["outputs"][0]["datatype"] == "FP32"
 

@@ -64,7 +64,7 @@ async def test_classes(rest: Rest, *, binary: bool) -> None:
     array = np.array([[1, 0, 7, 2]], np.float32)
     outputs = [triton.InferRequestedOutput("y", binary_data=binary, class_count=2)]
     result = await with_client(rest, lambda c: c.infer("echo", [given(array, "FP32", binary=True)], outputs=outputs))
-    assert result.as_numpy("y").astype("S").tolist() == [[b"7.0:2", b"2.0:3"]]
+    assert result.as_numpy("y").astype("S").tolist() == [b"7.0:2", b"2.0:3"]
 
 
 async def test_what_it_asks_besides(rest: Rest) -> None:
