@@ -10,7 +10,8 @@ import pytest
 
 from inferwire_server.engine.fake_backend import FakeBackend
 from inferwire_server.errors import ServingError
-from inferwire_server.from_settings import check
+from inferwire_server.from_settings import check, most_queued_bytes
+from inferwire_server.host.machine import memory_bytes
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
 from inferwire_server.workers.processes import Workers
@@ -98,3 +99,8 @@ async def test_all_are_told_at_once_and_before_anything_else_is_looked_at() -> N
     )
     with pytest.RaisesGroup(*[ServingError] * 4):
         await serve(settings, Untouched(), asyncio.Event(), Workers(), Alone())
+
+
+def test_the_inputs_of_waiting_jobs_take_a_quarter_of_the_memory_of_all_workers_or_what_is_said_of_each() -> None:
+    assert most_queued_bytes(Settings(workers=2)) == memory_bytes() // 8
+    assert most_queued_bytes(Settings(workers=2, max_queued_mb=3)) == 3 << 20

@@ -30,6 +30,7 @@ from inferwire_server.from_settings import (
     blob_limits,
     keeping_terms,
     model_options,
+    most_queued_bytes,
     repository_of,
     tensor_limits,
 )
@@ -124,7 +125,7 @@ async def compose(
     catalogue.expect(await asyncio.to_thread(repository.served))
     tallies = Tallies(catalogue.statuses, clock)
     blobs = await asyncio.to_thread(_blob_store, settings) if settings.allow_uploads else None
-    queue = QueueOptions(settings.queue_capacity, settings.max_running)
+    queue = QueueOptions(settings.queue_capacity, settings.max_running, most_queued_bytes(settings))
     identity = Identity(settings.server_name, version("inferwire"), new_own_id())
     try:
         async with (

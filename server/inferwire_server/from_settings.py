@@ -115,6 +115,12 @@ def keeping_terms(settings: Settings) -> KeepingTerms:
     return KeepingTerms(settings.keep_jobs_s, settings.max_kept_results_mb * MEBIBYTE)
 
 
+def most_queued_bytes(settings: Settings) -> int:
+    """Say how much the inputs of waiting jobs may take. Where it depends on the machine, the workers share that."""
+    most = settings.max_queued_mb
+    return memory_bytes() // 4 // settings.workers if most is None else most * MEBIBYTE
+
+
 def tensor_limits(settings: Settings) -> TensorLimits:
     """Say what sessions may keep. Where it depends on the machine, the workers share that."""
     of_all = settings.max_tensors_mb

@@ -176,7 +176,17 @@ class Settings:
         int,
         WHOLE,
         Parameter(group=_QUEUE, validator=_POSITIVE, help="Jobs that may wait per device; further ones are refused."),
-    ] = 256
+    ] = 8192
+    max_queued_mb: Annotated[
+        int | None,
+        WHOLE,
+        Parameter(
+            group=_QUEUE,
+            validator=_POSITIVE,
+            help="Most memory for the inputs of jobs that wait per device, in MiB; by default a quarter of the "
+            "machine's, or of the container's.",
+        ),
+    ] = None
     max_running: Annotated[
         int | None,
         WHOLE,

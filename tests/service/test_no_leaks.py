@@ -18,7 +18,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
-from inferwire_server.service.values import Inference, ServedModel, UploadedModel, Wanted
+from inferwire_server.service.values import Inference, ServedModel, StoredTensor, UploadedModel, Wanted
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 
@@ -94,6 +94,22 @@ async def test_bad_inputs_between_good_ones_lose_nothing(serving: Serving) -> No
             submitted[state.value] += 1
             model.gate.open()
             await good_one()
+
+
+async def test_only_inputs_that_came_with_their_call_count_as_waiting_memory(serving: Serving) -> None:
+    model = FakeModel(echo_spec("m"), optimal_slots=1)
+    row = Tensor(BY_NAME["f32"], (1 << 16, 4), bytes(1 << 20))
+    async with serving(model, slots=1, max_queued_mb=1) as server:
+        jobs, session = server.services.jobs, server.services.sessions.attach("", "a test")
+        kept = StoredTensor(session, 1)
+        server.services.tensors.create(kept, row.element_type, row.shape)
+        model.gate.close()
+        started = [jobs.start(an_inference({"inputs": (("x", given),)})) for given in (row, row, kept, kept, kept)]
+        with pytest.raises(ServingError, match="the inputs of waiting jobs take 1 MiB, at most 1 may be taken"):
+            jobs.start(an_inference({}))
+        model.gate.open()
+        for job in started:
+            assert (await jobs.wait(job, 10.0)).state is JobState.FINISHED
 
 
 async def test_refused_and_cancelled_jobs_are_counted_as_such(serving: Serving) -> None:

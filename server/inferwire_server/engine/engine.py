@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ class QueueOptions:
 
     capacity: int = 256
     limit: int | None = None
+    most_bytes: float = inf
 
 
 class Submission(NamedTuple):
@@ -222,7 +224,7 @@ class Engine:
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:
-            scheduler = Scheduler(self._queue.capacity, self._queue.limit, name)
+            scheduler = Scheduler(self._queue.capacity, self._queue.limit, name, self._queue.most_bytes)
             self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
         return self._devices[name]
 

@@ -199,6 +199,7 @@ class InferenceService:
             raise invalid_input(
                 f"model '{spec.name}' was reloaded with other inputs or outputs: get it again (served_model, GetModel)"
             )
+        carried_bytes = sum([tensor.byte_size for _, tensor in given if isinstance(tensor, Tensor)])
         # One after the other: what is brought in may be a copy, and is none where one before it is refused.
         inputs = spec.bind(
             (
@@ -218,6 +219,7 @@ class InferenceService:
             transforms=transforms,
             executions=executions,
             kept=outputs if is_kept else wanted.keeps,
+            carried_bytes=carried_bytes,
         )
         return model, Submission(work, wanted.priority or model.priority, timeout_s, received_at=received_at)
 

@@ -256,6 +256,19 @@ def test_a_stack_takes_as_much_room_as_its_executions() -> None:
     assert scheduler.occupancy.queued == 6
 
 
+def test_a_stack_carries_what_its_executions_do() -> None:
+    scheduler = Scheduler(100, most_bytes=10)
+    scheduler.add_model("m", 1, Terms(batching=Batching(8)))
+    submitted(scheduler, a_job(), a_job())
+    carrying = a_stack(4).work._replace(carried_bytes=12)
+    found = scheduler.divide("m", carrying)
+    assert [work.carried_bytes for work in found] == [3] * 4
+    submitted(scheduler, *(Job("m", work, 0.0) for work in found[:3]))
+    with pytest.raises(ServingError, match="queue is full"):
+        scheduler.submit(Job("m", found[3], 0.0), 0.0)
+    assert counts(scheduler.divide("m", a_stack(4).work)) == [4]
+
+
 def test_a_stack_finds_room_in_a_full_queue_where_it_need_not_wait_or_is_its_model_s_part() -> None:
     scheduler = Scheduler(4, limit=2)
     for model in ("full", "m", "third"):

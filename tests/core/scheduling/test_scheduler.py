@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from weakref import WeakSet
 
 import pytest
@@ -26,8 +26,10 @@ DONE = ((),)
 GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
 
 
-def make_job(model: str, now: float = 0.0, priority: int = 0, deadline: float | None = None) -> Job:
-    return Job(model, Work((), ()), now, priority, deadline)
+def make_job(
+    model: str, now: float = 0.0, priority: int = 0, deadline: float | None = None, carried_bytes: int = 0
+) -> Job:
+    return Job(model, Work((), (), carried_bytes=carried_bytes), now, priority, deadline)
 
 
 def started(effects: Iterable[Effect]) -> list[Job]:
@@ -109,6 +111,55 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     )
     assert refused.state is JobState.QUEUED
     assert scheduler.occupancy == Occupancy(running=1, slots=1, queued=1)
+
+
+def of_mebibytes(count: int, model: str = "a") -> Job:
+    return make_job(model, carried_bytes=count << 20)
+
+
+def test_a_queue_is_full_when_the_inputs_that_wait_take_as_much_as_may() -> None:
+    scheduler = Scheduler(8, None, "CPU", most_bytes=10 << 20)
+    scheduler.add_model("a", 1)
+    running, large, cancelled = (of_mebibytes(count) for count in (100, 6, 4))
+    for job in (running, large, cancelled):
+        scheduler.submit(job, 0.0)
+    for count in (1, 5):
+        with pytest.raises(ServingError) as caught:
+            scheduler.submit(of_mebibytes(count), 0.0)
+        assert (caught.value.code, caught.value.retry_after_s) == (Code.QUEUE_FULL, 1.0)
+        assert caught.value.message == (
+            "CPU's queue is full: the inputs of waiting jobs take 10 MiB, at most 10 may be taken (--max-queued-mb);"
+            " try again in 1 s"
+        )
+    scheduler.cancel(cancelled, GONE, 0.0)
+    scheduler.submit(of_mebibytes(4), 0.0)
+    assert started(scheduler.report("a", 0, DONE, 1.0)) == [large]
+    scheduler.submit(of_mebibytes(6), 1.0)
+    with pytest.raises(ServingError, match="take 10 MiB"):
+        scheduler.submit(of_mebibytes(1), 1.0)
+
+
+def test_what_takes_more_than_may_wait_at_all_waits_alone() -> None:
+    scheduler = Scheduler(8, None, "CPU", most_bytes=10 << 20)
+    scheduler.add_model("a", 1)
+    scheduler.submit(of_mebibytes(1), 0.0)
+    scheduler.submit(of_mebibytes(11), 0.0)
+    with pytest.raises(ServingError, match="take 11 MiB, at most 10 may"):
+        scheduler.submit(of_mebibytes(0), 0.0)
+    scheduler.end_waiting("a", GONE, 0.0)
+    scheduler.submit(of_mebibytes(10), 0.0)
+    assert scheduler.occupancy.queued == 1
+
+
+def test_a_model_whose_inputs_fill_the_queue_does_not_shut_another_out() -> None:
+    scheduler = Scheduler(8, 1, "CPU", most_bytes=10 << 20)
+    for model in ("a", "b"):
+        scheduler.add_model(model, 1)
+    for job in (of_mebibytes(1), of_mebibytes(9), of_mebibytes(3, "b"), of_mebibytes(2, "b")):
+        scheduler.submit(job, 0.0)
+    for model in ("a", "b"):
+        with pytest.raises(ServingError, match="take 14 MiB, at most 10 may"):
+            scheduler.submit(of_mebibytes(1, model), 0.0)
 
 
 def test_a_model_that_fills_the_queue_does_not_shut_another_out() -> None:
@@ -343,6 +394,13 @@ def test_a_model_that_has_slots_is_given_no_others() -> None:
         a_scheduler(a=1).give_slots("a", 1, 0.0)
 
 
+def fits(job: Job, waiting: Sequence[Job], capacity: int, most_bytes: int) -> bool:
+    """Whether a job fits beside those that wait."""
+    if len(waiting) >= capacity:
+        return False
+    return not waiting or sum(other.work.carried_bytes for other in (*waiting, job)) <= most_bytes
+
+
 class SchedulerMachine(RuleBasedStateMachine):
     """Any sequence of calls, compared with lists and plain searches."""
 
@@ -350,11 +408,13 @@ class SchedulerMachine(RuleBasedStateMachine):
     SLOTS = {"a": 1, "b": 2}  # noqa: RUF012 - hypothesis makes one class of it
     WEIGHTS = {"a": 4.0, "b": 0.5}  # noqa: RUF012
     PARTS = {"a": 3, "b": 1}  # noqa: RUF012
+    MOST_BYTES = 9
+    BYTES_OF_PARTS = {"a": 8, "b": 1}  # noqa: RUF012
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.scheduler = Scheduler(self.CAPACITY)
+        self.scheduler = Scheduler(self.CAPACITY, most_bytes=self.MOST_BYTES)
         for model, slots in self.SLOTS.items():
             self.scheduler.add_model(model, slots, Terms(self.WEIGHTS[model]))
         self.tags = dict.fromkeys(self.SLOTS, 0.0)
@@ -416,21 +476,22 @@ class SchedulerMachine(RuleBasedStateMachine):
         model=st.sampled_from(sorted(SLOTS)),
         priority=st.integers(-1, 1),
         patience=st.none() | st.integers(0, 5),
+        carried_bytes=st.sampled_from([0, 0, 1, 4, 12]),
     )
-    def submit(self, model: str, priority: int, patience: int | None) -> None:
-        job = make_job(model, self.now, priority, None if patience is None else self.now + patience)
+    def submit(self, model: str, priority: int, patience: int | None, carried_bytes: int) -> None:
+        job = make_job(model, self.now, priority, None if patience is None else self.now + patience, carried_bytes)
         self.submitted += 1
-        waiting_before = len(self.waiting)
-        own_before = sum(other.model == model for other in self.waiting)
+        own = [other for other in self.waiting if other.model == model]
+        has_room = fits(job, self.waiting, self.CAPACITY, self.MOST_BYTES)
+        has_room |= fits(job, own, self.PARTS[model], self.BYTES_OF_PARTS[model])
         may_start = sum(key[0] == model for key in self.running) < self.SLOTS[model] and len(self.running) < 2
         try:
             effects = self.scheduler.submit(job, self.now)
         except ServingError:
-            assert waiting_before >= self.CAPACITY
-            assert own_before >= self.PARTS[model]
+            assert not has_room
             self.refused += 1
             return
-        assert waiting_before < self.CAPACITY or own_before < self.PARTS[model] or may_start
+        assert has_room or may_start
         if all(other.model != model for other in self.waiting):
             self.tags[model] = max(self.tags[model], self.virtual_now)
         self.waiting.append(job)

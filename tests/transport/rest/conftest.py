@@ -135,7 +135,8 @@ async def rest(tmp_path: Path) -> AsyncGenerator[Rest, None]:
     for name in (*fakes, "broken"):
         (tmp_path / name / "1").mkdir(parents=True)
         (tmp_path / name / "1" / "model.onnx").touch()
-    async with compose(Settings(model_repository=tmp_path), FakeBackend(fakes)) as composition:
+    settings = Settings(model_repository=tmp_path, queue_capacity=256)
+    async with compose(settings, FakeBackend(fakes)) as composition:
         await composition.loader.sync()
         composition.services.health.begin()
         app = create_app(composition.services, composition.metrics.text, BODY_LIMIT)

@@ -284,7 +284,7 @@ async def test_models_and_devices_are_listed(client: Client) -> None:
         (name, models_pb2.MODEL_STATE_READY) for name in ("echo", "model", "slow")
     ]
     (device,) = (await client("DeviceService.ListDevices", devices_pb2.ListDevicesRequest())).devices
-    assert (device.name, device.full_name, device.queue_capacity) == ("CPU", "FULL_DEVICE_NAME of CPU", 256)
+    assert (device.name, device.full_name, device.queue_capacity) == ("CPU", "FULL_DEVICE_NAME of CPU", 8192)
     read = await client("DeviceService.GetProperty", devices_pb2.GetPropertyRequest(device="CPU", name="P"))
     assert read.value.string_value == "P of CPU"
     versions = await client("DeviceService.GetVersions", devices_pb2.GetVersionsRequest(device="CPU"))

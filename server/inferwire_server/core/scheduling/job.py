@@ -77,6 +77,7 @@ class Work(NamedTuple):
             one make a stack: see `core.scheduling.stacks`.
         one_by_one: Whether each execution of a stack is an inference of its own.
         kept: Which of `outputs` are kept after the job's end. They may not hold the memory of what ran with them.
+        carried_bytes: How much of the inputs came with the call, and is in memory for this work alone.
     """
 
     inputs: tuple[Tensor, ...]
@@ -87,6 +88,7 @@ class Work(NamedTuple):
     executions: int = 1
     one_by_one: bool = False
     kept: Collection[int] = ()
+    carried_bytes: int = 0
 
 
 @lru_cache

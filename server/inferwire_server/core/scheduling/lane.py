@@ -97,6 +97,11 @@ class Lane:
         """How many executions wait."""
         return sum(queue.executions for queue in self.queues.values())
 
+    @property
+    def carried_bytes(self) -> int:
+        """How much those that wait keep in memory."""
+        return sum(queue.carried_bytes for queue in self.queues.values())
+
     def divide(self, work: Work) -> list[Work]:
         """Divide a stack into work of one job each.
 

@@ -25,6 +25,7 @@ class JobQueue:
         self._rows: dict[Job, int] = {}
         self._total_rows = 0
         self._executions = 0
+        self._carried_bytes = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -42,11 +43,17 @@ class JobQueue:
         """How many executions the waiting jobs are."""
         return self._executions
 
+    @property
+    def carried_bytes(self) -> int:
+        """How much the waiting jobs keep in memory."""
+        return self._carried_bytes
+
     def push(self, job: Job, rows: int = 1) -> None:
         """Let a job wait behind all others of its priority or a higher one."""
         self._rows[job] = rows
         self._total_rows += rows
         self._executions += job.work.executions
+        self._carried_bytes += job.work.carried_bytes
         heappush(self._heap, ((0 if self._is_in_order else -job.priority, next(self._arrivals)), job))
 
     @property
@@ -109,6 +116,7 @@ class JobQueue:
     def _forget(self, job: Job) -> None:
         self._total_rows -= self._rows.pop(job)
         self._executions -= job.work.executions
+        self._carried_bytes -= job.work.carried_bytes
 
     def _pass_gaps(self) -> None:
         while self._heap and self._heap[0][1] not in self._rows:

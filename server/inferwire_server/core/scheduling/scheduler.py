@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from math import inf
 from typing import Any
 
 from inferwire_proto.errors import Code
@@ -25,21 +26,27 @@ from inferwire_server.errors import ServingError, bug
 RETRY_AFTER_S = 1.0
 """When whoever finds the queue full is to try again."""
 
+_MEBIBYTE = 1 << 20
+
 
 class Scheduler:
     """One device's bounded queue over the slots of its models.
 
     The next job is the most urgent of those whose model has an idle slot; among equally urgent
     ones that of the model which had least of the device for its weight; then the oldest.
-    A full queue still admits jobs of a model that has fewer waiting than its weight's part of the
-    capacity, so that a flood of one model's jobs does not shut the others out.
+    The queue is full when as many jobs wait as `capacity` says, or when their inputs take `most_bytes`.
+    It still admits jobs of a model that has less waiting than its weight's part of both, so that a
+    flood of one model's jobs does not shut the others out.
     `limit` bounds how many inferences run at once; None takes the largest number of slots that any
     of the models has, since each of them alone would fill the device. `device` is its name in the
     errors that callers get.
     """
 
-    def __init__(self, capacity: int, limit: int | None = None, device: str = "the device") -> None:
+    def __init__(
+        self, capacity: int, limit: int | None = None, device: str = "the device", most_bytes: float = inf
+    ) -> None:
         self._capacity = capacity
+        self._most_bytes = most_bytes
         self._device = device
         self._asked_limit = limit
         self._lanes: dict[ModelKey, Lane] = {}
@@ -49,6 +56,7 @@ class Scheduler:
         self._any_delays = False
         self._bound = 0
         self._queued = 0
+        self._carried_bytes = 0
         self._running = 0
         self._limit = 0 if limit is None else limit
 
@@ -165,22 +173,17 @@ class Scheduler:
         lane = self._lanes.get(model)
         found = [work] if lane is None else lane.divide(work)
         is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)
-        return found if is_alone or self._queued + work.executions <= self._capacity else split_into_executions(work)
+        return found if is_alone or self._fits(work) else split_into_executions(work)
 
     def submit(self, job: Job, now: float, *, waits: bool = False) -> list[Effect]:
         """Admit a job. With `waits` it does not start yet, so that others may run with it, unless the queue is full.
 
         Raises:
-            ServingError: QUEUE_FULL if as many jobs wait as may; MODEL_NOT_READY if the model is leaving or has gone.
+            ServingError: QUEUE_FULL if as much waits as may; MODEL_NOT_READY if the model is leaving or has gone.
         """
         lane = self._taking(job.model)
         if not self._has_room(lane, job.work, job.binding):
-            raise ServingError(
-                Code.QUEUE_FULL,
-                f"{self._device}'s queue is full: {self._queued} jobs are waiting, at most {self._capacity} may"
-                f" (--queue-capacity); try again in {RETRY_AFTER_S:g} s",
-                retry_after_s=RETRY_AFTER_S,
-            )
+            raise self._is_full(job.work)
         if not lane.queues:
             self._shares.wake(lane.share)
         if lane.bindings is not None and job.binding is not None:
@@ -191,7 +194,9 @@ class Scheduler:
             return [self._start(lane, job.binding, (job,), job.work.executions, now)]
         lane.push(job, self._arrivals)
         self._queued += job.work.executions
-        return [] if waits and self._queued < self._capacity else self._dispatch(now)
+        self._carried_bytes += job.work.carried_bytes
+        is_full = self._queued >= self._capacity or self._carried_bytes >= self._most_bytes
+        return [] if waits and not is_full else self._dispatch(now)
 
     def cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
         """End a job that has not ended, for the reason given; do nothing for one that has."""
@@ -266,6 +271,7 @@ class Scheduler:
             jobs = lane.take(group)
             executions = sum([job.work.executions for job in jobs])
             self._queued -= executions
+            self._carried_bytes -= sum([job.work.carried_bytes for job in jobs])
             effects.append(self._start(lane, group, jobs, executions, now))
         return effects
 
@@ -293,13 +299,34 @@ class Scheduler:
 
     def _has_room(self, lane: Lane, work: Work, binding: Binding | None) -> bool:
         """Whether work fits in the queue, or need not wait, or is within its model's own part of a full queue."""
-        if self._queued + work.executions <= self._capacity:
+        if self._fits(work):
             return True
         if self._running < self._limit and lane.need_not_wait(work, binding):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
-        part = max(1, int(self._capacity * lane.share.weight / weights))
-        return lane.queued + work.executions <= min(self._capacity, part)
+        part = lane.share.weight / weights
+        if lane.queued + work.executions > min(self._capacity, max(1, int(self._capacity * part))):
+            return False
+        return not lane.queued or lane.carried_bytes + work.carried_bytes <= self._most_bytes * part
+
+    def _fits(self, work: Work) -> bool:
+        """Whether work fits in the queue. What carries more than may wait at all fits where nothing waits."""
+        if self._queued + work.executions > self._capacity:
+            return False
+        return not self._queued or self._carried_bytes + work.carried_bytes <= self._most_bytes
+
+    def _is_full(self, work: Work) -> ServingError:
+        """Say what the queue has no more room for."""
+        if self._queued + work.executions > self._capacity:
+            why = f"{self._queued} jobs are waiting, at most {self._capacity} may (--queue-capacity)"
+        else:
+            taken, most = self._carried_bytes / _MEBIBYTE, self._most_bytes / _MEBIBYTE
+            why = f"the inputs of waiting jobs take {taken:.4g} MiB, at most {most:.4g} may be taken (--max-queued-mb)"
+        return ServingError(
+            Code.QUEUE_FULL,
+            f"{self._device}'s queue is full: {why}; try again in {RETRY_AFTER_S:g} s",
+            retry_after_s=RETRY_AFTER_S,
+        )
 
     def _end_waiting(self, lane: Lane, error: ServingError, now: float) -> list[Effect]:
         waiting = [job for queue in lane.queues.values() for job in queue]
@@ -308,6 +335,7 @@ class Scheduler:
     def _end_queued(self, lane: Lane, job: Job, error: ServingError, now: float) -> list[Effect]:
         lane.remove(job)
         self._queued -= job.work.executions
+        self._carried_bytes -= job.work.carried_bytes
         end = self._end(job, error, now)
         return [end] if lane.bindings is None else [end, *self._end_bound(lane.bindings, job, now)]
 

@@ -27,8 +27,9 @@ def split_stack(work: Work, size: int) -> list[Work]:
     if work.executions <= size:
         return [work]
     sizes = [min(size, work.executions - start) for start in range(0, work.executions, size)]
+    of_each = work.carried_bytes // work.executions
     return [
-        work._replace(inputs=inputs, executions=executions)
+        work._replace(inputs=inputs, executions=executions, carried_bytes=executions * of_each)
         for inputs, executions in zip(_split_all(work.inputs, work.executions, sizes), sizes, strict=True)
     ]
 
