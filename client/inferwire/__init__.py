@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from inferwire import exceptions, helpers, layout_helpers, preprocess, properties, utils
 from inferwire.conversion import convert_model, save_model, serialize
 from inferwire.core import Core, compile_model
+from inferwire.drop_in.finder import MirrorFinder, NotOfferedFinder, missing_from
 from inferwire.errors import (
     Cancelled,
     DeadlineExceeded,
@@ -40,7 +41,6 @@ from inferwire.models.compiled_model import CompiledModel
 from inferwire.models.model import Model
 from inferwire.models.model_batch import get_batch, set_batch
 from inferwire.models.runtime_model import RuntimeModel
-from inferwire.not_offered import OPERATIONS, missing_attribute, module_of_operations
 from inferwire.queues.infer_queue import AsyncInferQueue
 from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.ov_dict import OVDict
@@ -143,13 +143,11 @@ def __dir__() -> list[str]:
     return __all__
 
 
-for _name in OPERATIONS:  # where `import inferwire.opset13` looks, too
-    sys.modules[f"{__name__}.{_name}"] = module_of_operations(f"{__name__}.{_name}", f"openvino.{_name}")
+sys.meta_path.insert(0, MirrorFinder(__name__))
+sys.meta_path.append(NotOfferedFinder(__name__))
 
 if not TYPE_CHECKING:  # a type checker is to complain of unknown names
 
     def __getattr__(name: str) -> ModuleType:
-        """Give modules of operations, which are not offered once they are used; say so at once of all else."""
-        if name in OPERATIONS:
-            return sys.modules[f"{__name__}.{name}"]
-        raise missing_attribute(__name__, name)
+        """Give what programs look for that were written for openvino; say of all else that it is not offered."""
+        return missing_from(__name__, name)

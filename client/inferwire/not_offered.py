@@ -59,13 +59,6 @@ _INSTEAD: Mapping[str, str] = {
 """What to do instead, by the name of what is not offered or of what it belongs to."""
 
 
-def module_of_operations(name: str, known_as: str) -> ModuleType:
-    """Make a module that can be imported, each name of which is refused once it is used."""
-    module = ModuleType(name)
-    refuse_all_of(module, known_as)
-    return module
-
-
 def refuse_all_of(module: ModuleType, known_as: str) -> None:
     """Have a module say of whatever a program looks for in it that it is not offered."""
 

@@ -161,25 +161,36 @@ def test_who_began_to_look_before_another_thread_imported_openvino_finds_it(prog
     assert drop_in(program) == "True\n"
 
 
+WAYS_TO_IMPORT: dict[str, tuple[str, tuple[str, ...]]] = {
+    "run by -m inferwire": ("openvino", ("-m", "inferwire")),
+    "its import changed": ("inferwire", ()),
+}
+"""How a program that was written for openvino gets the mirror: what it imports, and what `python` is told."""
+
+ways_to_import = pytest.mark.parametrize("way", WAYS_TO_IMPORT.values(), ids=WAYS_TO_IMPORT.keys())
+
 OLD_NAMES = (
     "from openvino.runtime import Core; import openvino; assert Core is openvino.Core",
     "import openvino.runtime as ov; import openvino; assert ov is openvino",
     "import openvino as ov; ov.runtime.Core",
     "from openvino import runtime as ov; ov.Core",
     "from openvino.runtime.properties import hint; import openvino.properties; assert hint is openvino.properties.hint",
+    "import openvino.runtime.properties.hint as hint; import openvino; assert hint is openvino.properties.hint",
 )
 
 
+@ways_to_import
 @pytest.mark.parametrize("source", OLD_NAMES)
-def test_the_old_name_of_the_package_warns(program: Path, source: str) -> None:
-    program.write_text(source)
-    done = run("-m", "inferwire", program)
+def test_the_old_name_of_the_package_warns(program: Path, source: str, way: tuple[str, tuple[str, ...]]) -> None:
+    package, options = way
+    program.write_text(source.replace("openvino", package))
+    done = run(*options, program)
     assert done.returncode == 0, done.stderr
-    assert f"{program}:1: DeprecationWarning: openvino.runtime is deprecated" in done.stderr
+    assert f"{program}:1: DeprecationWarning: {package}.runtime is deprecated; use {package} instead" in done.stderr
 
 
 TRY = """
-import openvino
+import {package}
 for statement in {statements!r}:
     try:
         exec(statement)
@@ -190,43 +201,55 @@ for statement in {statements!r}:
 """
 
 
-def tried(program: Path, *statements: str) -> list[str]:
+def tried(program: Path, *statements: str, way: tuple[str, tuple[str, ...]] | None = None) -> list[str]:
     """What each statement raises in a program with the mirror."""
-    program.write_text(TRY.format(statements=statements))
-    return drop_in(program).splitlines()
+    package, options = way or WAYS_TO_IMPORT["run by -m inferwire"]
+    changed = [each.replace("openvino", package) for each in statements]
+    program.write_text(TRY.format(package=package, statements=changed))
+    done = run(*options, program)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
-def test_every_name_that_is_missing_says_so(program: Path) -> None:
+@ways_to_import
+def test_every_name_that_is_missing_says_so(program: Path, way: tuple[str, tuple[str, ...]]) -> None:
     names = sorted((MODULES | TOP_LEVEL) - OPERATIONS)
-    raised = tried(program, *(f"from openvino import {name}" for name in names))
+    raised = tried(program, *(f"from openvino import {name}" for name in names), way=way)
     expected = [sentence(f"openvino.{name}") for name in names]
     assert raised == [f"ModuleNotFoundError: {each}" for each in expected]
-    raised = tried(program, *(f"openvino.{name}" for name in names))
+    raised = tried(program, *(f"openvino.{name}" for name in names), way=way)
     assert raised == [f"AttributeError: {each}" for each in expected]
 
 
-def test_a_module_that_is_missing_says_so(program: Path) -> None:
+@ways_to_import
+def test_a_module_that_is_missing_says_so(program: Path, way: tuple[str, tuple[str, ...]]) -> None:
     statements = (
         "import openvino.frontend.onnx",
+        "from openvino.passes import Manager",
         "import openvino.properties.nothing",
+        "from openvino.preprocess.torchvision import PreprocessConverter",
         "import openvino.runtime.passes",
     )
-    missing = ("frontend", "properties.nothing", "passes")
+    missing = ("frontend", "passes", "properties.nothing", "preprocess.torchvision", "passes")
     sentences = [f"ModuleNotFoundError: {sentence(f'openvino.{name}')}" for name in missing]
-    assert tried(program, *statements) == sentences
+    assert tried(program, *statements, way=way) == sentences
 
 
-def test_operations_can_be_imported_and_not_used(program: Path) -> None:
+@ways_to_import
+def test_operations_can_be_imported_and_not_used(program: Path, way: tuple[str, tuple[str, ...]]) -> None:
     raised = tried(
         program,
         "from openvino import opset10 as opset; opset.add(1, 2)",
         "import openvino.runtime.opset8 as opset; opset.add(1, 2)",
         "from openvino.opset13 import add",
+        "openvino.opset9.add",
+        way=way,
     )
     assert raised == [
         f"AttributeError: {sentence('openvino.opset10.add')}",
         f"AttributeError: {sentence('openvino.opset8.add')}",
         f"ModuleNotFoundError: {sentence('openvino.opset13.add')}",
+        f"AttributeError: {sentence('openvino.opset9.add')}",
     ]
 
 
@@ -244,11 +267,14 @@ def test_functions_that_are_missing_can_be_imported_and_not_called(program: Path
     ]
 
 
-def test_what_openvino_has_not_either_is_pythons_error(program: Path) -> None:
-    raised = tried(program, "import openvino.nonsense", "from openvino import nonsense", "openvino.nonsense")
-    assert raised[0] == "ModuleNotFoundError: No module named 'openvino.nonsense'"
-    assert raised[1].startswith("ImportError: cannot import name 'nonsense' from 'openvino'")
-    assert raised[2] == "AttributeError: module 'openvino' has no attribute 'nonsense'"
+@ways_to_import
+def test_what_openvino_has_not_either_is_pythons_error(program: Path, way: tuple[str, tuple[str, ...]]) -> None:
+    statements = ("import openvino.nonsense", "from openvino import nonsense", "openvino.nonsense")
+    raised = tried(program, *statements, way=way)
+    package, _ = way
+    assert raised[0] == f"ModuleNotFoundError: No module named '{package}.nonsense'"
+    assert raised[1].startswith(f"ImportError: cannot import name 'nonsense' from '{package}'")
+    assert raised[2] == f"AttributeError: module '{package}' has no attribute 'nonsense'"
 
 
 def test_processes_that_a_program_starts_use_the_mirror_too(program: Path) -> None:

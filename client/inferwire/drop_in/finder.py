@@ -1,8 +1,9 @@
 """The mirror's modules under openvino's names.
 
-Owns which module stands for which, `MirrorFinder` alone finds them. A name of openvino that has no mirror is an error
-with a sentence; one that openvino does not have either is left to Python. Modules of operations can be imported, since
-programs do so for what they rarely do, and have nothing in them.
+Owns which module stands for which, for programs that import `openvino` and get the mirror, and for those that import
+`inferwire` where they imported openvino. A name of openvino that has no mirror is an error with a sentence; one that
+openvino does not have either is left to Python. Modules of operations can be imported, since programs do so for what
+they rarely do, and have nothing in them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from inferwire.not_offered import MODULES, OPERATIONS, TOP_LEVEL, refuse_all_of, sentence
+from inferwire.not_offered import MODULES, OPERATIONS, TOP_LEVEL, missing_attribute, refuse_all_of, sentence
 
 OPENVINO = "openvino"
+INFERWIRE = "inferwire"
 TOP_LEVEL_FILE = Path(__file__).with_name("top_level.py")
 
 MIRRORED = frozenset({"exceptions", "helpers", "layout_helpers", "preprocess", "properties", "utils"})
@@ -30,24 +32,47 @@ SAME_AS_TOP = frozenset({"runtime", "_pyopenvino", "_ov_api"})
 
 
 class MirrorFinder:
-    """Finds openvino's modules in the mirror. Asked before every other finder."""
+    """Finds in the mirror what a package has under openvino's names. Asked before every other finder."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find the mirror of a module; None for what is not openvino's.
-
-        Raises:
-            ModuleNotFoundError: For a module or a name of openvino that the mirror does not have.
-        """
+        """Find the mirror of a module; None for what has none, and for the mirror's modules themselves."""
         del path, target
-        if name.partition(".")[0] != OPENVINO:
+        if name.partition(".")[0] != self._package:
             return None
         if name == OPENVINO:
             return spec_from_file_location(name, TOP_LEVEL_FILE, submodule_search_locations=[])
-        mirror = mirror_of(name)
-        if mirror is not None:
-            return ModuleSpec(name, MirrorLoader(mirror))
+        own = own_name(name)
+        if name in (INFERWIRE, f"{INFERWIRE}.{own}"):
+            return None
+        mirror = mirror_of(own, self._package)
+        return None if mirror is None else ModuleSpec(name, MirrorLoader(mirror))
+
+
+class NotOfferedFinder:
+    """Says of what openvino has and a package of the mirror has not that it is not offered.
+
+    Asked after every other finder.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module of operations, which has nothing in it; None for what is not openvino's.
+
+        Raises:
+            ModuleNotFoundError: For any other module or name of openvino.
+        """
+        del path, target
+        if name.partition(".")[0] != self._package:
+            return None
         missing = own_name(name)
         if missing in OPERATIONS:
             return ModuleSpec(name, LoaderOfNothing(), is_package=True)
@@ -69,10 +94,10 @@ class MirrorLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Let the mirror's own module take the place of an empty one."""
-        name = module.__name__
-        if name == f"{OPENVINO}.runtime":
-            warn_of_runtime(stacklevel=3)
-        sys.modules[name] = import_module(self._mirror)
+        package, _, below = module.__name__.partition(".")
+        if below == "runtime":
+            warn_of_runtime(package, stacklevel=3)
+        sys.modules[module.__name__] = import_module(self._mirror)
 
 
 class LoaderOfNothing(Loader):
@@ -87,19 +112,32 @@ class LoaderOfNothing(Loader):
         refuse_all_of(module, f"{OPENVINO}.{own_name(module.__name__)}")
 
 
-def warn_of_runtime(stacklevel: int) -> None:
+def missing_from(package: str, name: str) -> ModuleType:
+    """Give what a package lacks and programs look for in it: its old name, and modules of operations.
+
+    Raises:
+        AttributeError: For anything else.
+    """
+    if name == "runtime":
+        warn_of_runtime(package, stacklevel=4)
+        return sys.modules[package]
+    if name in OPERATIONS:
+        return import_module(f"{package}.{name}")
+    raise missing_attribute(package, name)
+
+
+def warn_of_runtime(package: str, stacklevel: int) -> None:
     """Warn that a program uses the name that openvino had until 2025."""
-    warnings.warn("openvino.runtime is deprecated; use openvino instead", DeprecationWarning, stacklevel=stacklevel)
+    warnings.warn(f"{package}.runtime is deprecated; use {package} instead", DeprecationWarning, stacklevel=stacklevel)
 
 
-def mirror_of(name: str) -> str | None:
-    """Name the module that stands for one of openvino's; None where there is none."""
-    own = own_name(name)
+def mirror_of(own: str, package: str) -> str | None:
+    """Name the module that stands for one of openvino's in a package; None where there is none."""
     if not own:
-        return OPENVINO
+        return package
     if own.partition(".")[0] not in MIRRORED:
         return None
-    mirror = f"inferwire.{own}"
+    mirror = f"{INFERWIRE}.{own}"
     try:
         return mirror if find_spec(mirror) is not None else None
     except ModuleNotFoundError:  # what should hold it is not there, or is no package

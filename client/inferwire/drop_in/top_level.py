@@ -11,8 +11,7 @@ from types import ModuleType
 import inferwire
 from inferwire import *  # noqa: F403 - a program finds in openvino whatever the mirror has
 from inferwire import __all__ as __all__
-from inferwire.drop_in.finder import warn_of_runtime
-from inferwire.not_offered import missing_attribute
+from inferwire.drop_in.finder import NotOfferedFinder, missing_from
 from inferwire.version import MIRRORED_VERSION
 
 __version__ = f"{MIRRORED_VERSION}-inferwire-{inferwire.__version__}"
@@ -30,7 +29,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> ModuleType:
     """Give what programs of 2023 look for; say of what openvino has and inferwire does not that it is not offered."""
-    if name == "runtime":
-        warn_of_runtime(stacklevel=3)
-        return sys.modules[__name__]
-    raise missing_attribute(__name__, name)
+    return missing_from(__name__, name)
+
+
+sys.meta_path.append(NotOfferedFinder(__name__))

@@ -24,7 +24,7 @@ class LazyMirrorFinder:
             return None
         from inferwire.drop_in.finder import MirrorFinder
 
-        return MirrorFinder().find_spec(name, path, target)
+        return MirrorFinder("openvino").find_spec(name, path, target)
 
 
 def run_the_next() -> None:
