@@ -24,6 +24,7 @@ def get_version() -> str:
     """Give the version of this client. Mirrors `openvino.get_version`.
 
     Differs from OpenVINO: it is the version of inferwire, not of the OpenVINO that the server
-    runs; `Core.get_versions` tells that.
+    runs; `Core.get_versions` tells that. In programs that `python -m inferwire` runs, the version
+    of openvino that is mirrored comes before it.
     """
     return VERSION
