@@ -148,7 +148,7 @@ class Model(RuntimeInfo, ReadableModel):
         try:
             description = self._transport.read(self._contents(reshape, preprocessing))
         except ModelFailed as error:
-            raise ModelFailed(self._files.in_own_words(str(error)), error.retry_after_s) from error
+            raise ModelFailed(self._files.in_own_words(str(error)), error.retry_after_s) from None
         self._reshape, self._preprocessing = reshape, preprocessing
         self._inputs = _following([] if are_new else self._inputs, description.inputs)
         self._outputs = _following(self._outputs, description.outputs)

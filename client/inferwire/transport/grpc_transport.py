@@ -120,7 +120,7 @@ class GrpcTransport:
         try:
             response = self._caller.call("ModelService.GetModel", request, models_pb2.GetModelResponse)
         except (ModelNotFound, InvalidInput) as error:
-            raise type(error)(f"{error}{self._what_there_is(name)}", error.retry_after_s) from error
+            raise type(error)(f"{error}{self._what_there_is(name)}", error.retry_after_s) from None
         return codec.decode_model(response.model)
 
     def _what_there_is(self, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from contextlib import closing, suppress
+from traceback import format_exception
 from weakref import ref
 
 import grpc
@@ -32,6 +33,22 @@ def test_the_code_in_the_metadata_makes_the_exception(server: ScriptedServer, tr
     server.unary["GetModel"] = refuse
     with pytest.raises(ov.ModelNotFound, match="model 'm' is not served"):
         transport.served_model("m", "")
+
+
+def test_a_name_that_nothing_is_served_under_is_one_error_and_not_a_chain(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(((CODE_METADATA, "MODEL_NOT_FOUND"),))
+        context.abort(grpc.StatusCode.NOT_FOUND, "model 'm' is not served")
+
+    def list_models(request: bytes, context: grpc.ServicerContext) -> bytes:
+        return models_pb2.ListModelsResponse().SerializeToString()
+
+    server.unary |= {"GetModel": refuse, "ListModels": list_models}
+    with pytest.raises(ov.ModelNotFound, match=r"model 'm' is not served; .+") as caught:
+        transport.served_model("m", "")
+    assert "".join(format_exception(caught.value)).count("model 'm' is not served") == 1
 
 
 @pytest.mark.parametrize(
