@@ -6,6 +6,7 @@ import gc
 import io
 import re
 import sys
+from dataclasses import replace
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -193,6 +194,23 @@ def test_what_batches_goes_with_a_model_for_the_device_alone_for_which_it_was_se
         {"INFERWIRE_MAX_BATCH": 16, "NUM_STREAMS": 1},
         {"DEVICE_PROPERTIES": {"CPU": {"NUM_STREAMS": 1}}},
     ]
+
+
+def test_what_a_model_was_told_of_batching_is_told_again(description: ModelDescription) -> None:
+    core = ov.Core(transport=FakeTransport(replace(description, max_batch_rows=16)))
+    compiled = core.compile_model(XML, "CPU", {"INFERWIRE_MAX_BATCH": "16", "INFERWIRE_PREFERRED_BATCHES": [4, 8]})
+    assert compiled.get_property("INFERWIRE_MAX_BATCH") == 16
+    assert compiled.get_property("INFERWIRE_PREFERRED_BATCHES") == [4, 8]
+    with pytest.raises(RuntimeError, match=r"^Unsupported property: INFERWIRE_MAX_BATCH_DELAY_US$"):
+        compiled.get_property("INFERWIRE_MAX_BATCH_DELAY_US")
+    assert core.served_model("double").get_property("INFERWIRE_MAX_BATCH") == 16
+
+
+def test_a_property_of_openvinos_is_told_as_the_model_has_it_alone(core: ov.Core) -> None:
+    compiled = core.compile_model(XML, "CPU", {"NUM_STREAMS": 2})
+    assert compiled.get_property("INFERWIRE_MAX_BATCH") == 0
+    with pytest.raises(RuntimeError, match=r"^Unsupported property: NUM_STREAMS$"):
+        compiled.get_property("NUM_STREAMS")
 
 
 def test_a_property_of_a_type_that_none_has(core: ov.Core) -> None:

@@ -124,6 +124,15 @@ def test_what_is_cancelled_among_stacks_ends_and_the_others_get_their_answers(se
         np.testing.assert_allclose(request.get_output_tensor().data, compiled(rows)[0], atol=1e-5)
 
 
+def test_a_model_says_how_it_batches(server: ServerProcess) -> None:
+    core = inferwire.Core(server.grpc_address)
+    compiled = core.compile_model(DIGITS, "CPU", {"INFERWIRE_MAX_BATCH": 8, "INFERWIRE_MAX_BATCH_DELAY_US": 50})
+    assert compiled.get_property("INFERWIRE_MAX_BATCH") == 8
+    assert compiled.get_property("INFERWIRE_MAX_BATCH_DELAY_US") == 50
+    assert core.served_model("digits_mlp").get_property("INFERWIRE_MAX_BATCH") == 16
+    assert core.compile_model(DIGITS, "CPU").get_property("INFERWIRE_MAX_BATCH") == 0
+
+
 def test_a_model_that_keeps_states_is_refused_with_a_sentence(server: ServerProcess) -> None:
     core = inferwire.Core(server.grpc_address)
     path = MODELS / "silero_vad_stateful/1/silero_vad_stateful.xml"

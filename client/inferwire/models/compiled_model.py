@@ -150,13 +150,17 @@ class CompiledModel(Unpicklable):
 
         Mirrors `openvino.CompiledModel.get_property`.
 
+        Differs from OpenVINO: INFERWIRE_MAX_BATCH is how many rows the server runs as one inference, 0
+        for no batching; INFERWIRE_MAX_BATCH_DELAY_US and INFERWIRE_PREFERRED_BATCHES are there where
+        the model was compiled with them.
+
         Raises:
             TypeError: For what is no name of a property.
             RuntimeError: If the model has no such property.
         """
         if not isinstance(cast("object", property), str):
             raise incompatible("get_property", "(self: CompiledModel, property: str)", invoked=(self, property))
-        properties = self._model.description.properties
+        properties = self._model.properties
         if property not in properties:
             raise RuntimeError(f"Unsupported property: {property}")
         return from_contract(properties[str(property)])

@@ -24,6 +24,9 @@ Keeps: TypeAlias = tuple[tuple[int, int], ...]
 
 _HeaderKey: TypeAlias = tuple[Shapes, SequenceMark | None, Boxes, Keeps, Scheduling]
 
+_OWN_PREFIX = "INFERWIRE_"
+_MAX_BATCH = "INFERWIRE_MAX_BATCH"
+
 MOST_STACKED = 64
 """How many executions of equal shapes travel as one where the server runs each by itself all the same."""
 
@@ -53,6 +56,12 @@ class RemoteModel:
     def __repr__(self) -> str:
         kind = "served" if self.target.is_served else "compiled"
         return f"<RemoteModel {self.description.name!r}: {kind} by {self.transport.address}>"
+
+    @property
+    def properties(self) -> Properties:
+        """What the model says of itself, and what it was told of batching, which OpenVINO does not see."""
+        own = {name: value for name, value in self._properties.items() if name.startswith(_OWN_PREFIX)}
+        return {**self.description.properties, **own, _MAX_BATCH: self.description.max_batch_rows}
 
     @property
     def is_profiled(self) -> bool:
