@@ -27,7 +27,7 @@ COMMANDS = ("bench", "demo", "infer", "models", "top")
 CLIENT_LAYERS = tuple(
     tuple(f"inferwire.{name}" for name in layer.split())
     for layer in (
-        "arguments callers deprecated_names errors latch not_offered process version",
+        "arguments callers completion deprecated_names errors latch not_offered process version",
         "values",
         "graph",
         "transport",

@@ -76,6 +76,21 @@ MORE: Mapping[str, frozenset[str]] = {
 }
 """What is here and not in openvino."""
 
+OWN_USE: Mapping[str, frozenset[str]] = {
+    "CompiledModel": frozenset({"of"}),
+    "ConstOutput": frozenset({"description", "facts"}),
+    "InferRequest": frozenset({"of", "runs"}),
+    "Model": frozenset({"build_in", "contents", "of"}),
+    "Node": frozenset({"follow"}),
+    "Output": frozenset({"description", "facts", "follow"}),
+    "Parameter": frozenset({"follow"}),
+    "ProfilingInfo": frozenset({"of"}),
+    "RemoteTensor": frozenset({"memory", "over"}),
+    "Result": frozenset({"follow"}),
+    "Tensor": frozenset({"memory", "over", "wire_data"}),
+}
+"""What of it the client's own modules alone use, and completion does not offer."""
+
 
 def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if name not in ON_NO_OBJECT and "pybind11" not in name}
@@ -111,6 +126,12 @@ def test_nothing_is_added_unseen(name: str) -> None:
     theirs, ours = CLASSES[name]
     added = {each for each in public(ours) if not each.startswith("_")}
     assert added - public(theirs) == MORE.get(name, frozenset())
+
+
+@pytest.mark.parametrize("name", OWN_USE)
+def test_completion_offers_what_programs_use(name: str) -> None:
+    ours = CLASSES[name][1]
+    assert public(ours) - set(dir(object.__new__(ours))) == OWN_USE[name]
 
 
 def test_results_have_every_member() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferwire.arguments import Unpicklable, as_size, incompatible
+from inferwire.completion import Completed
 from inferwire.graph.ports import Output, PortDescription
 from inferwire.not_offered import PartlyMirrored
 from inferwire.values.layout import Layout, as_layout
@@ -22,7 +23,7 @@ _IN_NODES = {"float32": "float", "double64": "double"}
 _OUTPUT_SIGNATURE = "(self: Node, index: int)"
 
 
-class Node(Unpicklable, PartlyMirrored):
+class Node(Completed, Unpicklable, PartlyMirrored):
     """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
 
     Differs from OpenVINO: only names, type, layout and the outputs' types and shapes are here; friendly name and layout
@@ -30,6 +31,8 @@ class Node(Unpicklable, PartlyMirrored):
     """
 
     __slots__ = ("__weakref__", "_description", "_friendly_name", "_layout")
+
+    _own_use = frozenset({"follow"})
 
     def __init__(self, description: PortDescription) -> None:
         self._description = description

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import inferwire  # for hints of nodes, which know ports
 from inferwire.arguments import Unpicklable
+from inferwire.completion import Completed
 from inferwire.not_offered import PartlyMirrored
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.shapes import Shape
@@ -54,12 +55,14 @@ class Input:
         raise TypeError("inferwire.Input: No constructor defined!")
 
 
-class Port(Unpicklable, PartlyMirrored):
+class Port(Completed, Unpicklable, PartlyMirrored):
     """What `ConstOutput` and `Output` have in common, which are two classes without a common one in openvino.
 
     Two ports are equal where they are of the same class and node: those of another compilation of the same model are
     not, and neither are those of the model that was compiled.
     """
+
+    _own_use = frozenset({"description", "facts", "follow"})
 
     def __init__(self, description: PortDescription, node: inferwire.Node, index: int = 0) -> None:
         self._description = description

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
+from inferwire.completion import Completed
 from inferwire.deprecated_names import shares_inputs
 from inferwire.graph.ports import ConstOutput, port_named
 from inferwire.models.compiled_blobs import check_stream
@@ -23,7 +24,7 @@ from inferwire.requests.variable_state import VariableState
 _MISSING: Any = object()
 
 
-class CompiledModel(Unpicklable):
+class CompiledModel(Completed, Unpicklable):
     """A model compiled or served by a server. Mirrors `openvino.CompiledModel`.
 
     Made by `Core.compile_model` and `Core.served_model`, or of another one, as classes derived from it do; the two
@@ -46,6 +47,8 @@ class CompiledModel(Unpicklable):
     Raises:
         TypeError: For what is no compiled model.
     """
+
+    _own_use = frozenset({"of"})
 
     _model: RemoteModel
     _infer_request: InferRequest | None = None

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, cast, overload
 
 from inferwire.arguments import as_integer, as_size, incompatible, openvino_class
+from inferwire.completion import Completed
 from inferwire.errors import ModelFailed
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.nodes import node_of
@@ -31,7 +32,7 @@ _RESHAPE_SIGNATURES = (
 )
 
 
-class Model(RuntimeInfo, ReadableModel):
+class Model(Completed, RuntimeInfo, ReadableModel):
     """A model's ports, with the right to compile it. Mirrors `openvino.Model`.
 
     Made by `Core.read_model`; its constructor, which builds graphs in openvino, refuses to.
@@ -44,6 +45,8 @@ class Model(RuntimeInfo, ReadableModel):
         >>> model.reshape({"data": [1, 3]})
         >>> compiled = core.compile_model(model, "CPU")
     """
+
+    _own_use = frozenset({"build_in", "contents", "of"})
 
     _transport: Transport
     _files: ModelFiles

@@ -14,6 +14,7 @@ from typing import Any
 import inferwire  # for hints of what is made above this layer
 from inferwire.arguments import as_integer, incompatible
 from inferwire.callers import warn
+from inferwire.completion import Completed
 from inferwire.deprecated_names import shares_inputs
 from inferwire.graph.ports import ConstOutput
 from inferwire.requests.kept_states import KeptStates
@@ -44,7 +45,7 @@ class _Follower:
     userdata: Any = None
 
 
-class InferRequest(TensorAccess):
+class InferRequest(Completed, TensorAccess):
     """Runs inferences of one model, one at a time. Mirrors `openvino.InferRequest`.
 
     Made by `CompiledModel.create_infer_request`, or of another one, as classes derived from it do; the two then are
@@ -73,6 +74,8 @@ class InferRequest(TensorAccess):
     Raises:
         TypeError: For what is no request.
     """
+
+    _own_use = frozenset({"of", "runs"})
 
     _runs: RequestRuns
     _model: RemoteModel

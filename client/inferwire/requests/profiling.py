@@ -9,11 +9,12 @@ from datetime import timedelta
 from typing import ClassVar
 
 from inferwire.arguments import Unpicklable, incompatible
+from inferwire.completion import Completed
 from inferwire.transport.executions import LayerTime
 from inferwire.values.enumerations import OrderedChoice
 
 
-class ProfilingInfo(Unpicklable):
+class ProfilingInfo(Completed, Unpicklable):
     """One layer's time in an inference. Mirrors `openvino.ProfilingInfo`.
 
     Example:
@@ -32,6 +33,8 @@ class ProfilingInfo(Unpicklable):
     NOT_RUN: ClassVar[Status] = Status.NOT_RUN
     OPTIMIZED_OUT: ClassVar[Status] = Status.OPTIMIZED_OUT
     EXECUTED: ClassVar[Status] = Status.EXECUTED
+
+    _own_use = frozenset({"of"})
 
     __slots__ = ("__weakref__", "_cpu_time", "_exec_type", "_node_name", "_node_type", "_real_time", "_status")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from inferwire.completion import Completed
 from inferwire.tensors.element_arrays import Array, array_from_wire, array_to_wire
 from inferwire.tensors.kept_tensors import KeptElements, KeptPart, KeptTensor
 from inferwire.transport.executions import WireBytes
@@ -132,10 +133,12 @@ class Memory(ABC):
         return None
 
 
-class OverMemory:
+class OverMemory(Completed):
     """What users hold that shows memory."""
 
     __slots__ = ("__weakref__", "_memory")
+
+    _own_use = frozenset({"memory", "over", "wire_data"})
 
     _memory: Memory
 
