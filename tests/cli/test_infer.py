@@ -147,6 +147,12 @@ def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, words: tuple[str, .
     assert "Traceback" not in done.stderr
 
 
+def test_a_mistyped_name_of_the_only_input_is_noted_where_it_may_be_a_text(run: Run) -> None:
+    noted = f"note: 'picture={COFFEE}' is sent as a text for input 'image'; there is no input 'picture'\n"
+    assert run("infer", "files", "-i", f"picture={COFFEE}").stderr.startswith(noted)
+    assert run("infer", "files", "-i", f"image={COFFEE}").stderr == ""
+
+
 def test_a_model_that_was_unloaded_can_be_brought_back(run: Run) -> None:
     assert run("unload", "silero_vad_stateful").returncode == 0
     done = run("infer", "silero_vad_stateful", "-i", "[0]")

@@ -20,7 +20,7 @@ from inferwire_cli.infer.answers import Answer, as_document, guesses, numbers_of
 from inferwire_cli.infer.elements import as_input
 from inferwire_cli.infer.pictures import PixelOptions, form_of
 from inferwire_cli.infer.show import read_labels, save
-from inferwire_cli.infer.values import assign, read_value
+from inferwire_cli.infer.values import assign, notes, read_value
 from inferwire_cli.terminal import CommandError, MisuseError
 from inferwire_proto import strings
 
@@ -313,6 +313,16 @@ def test_inputs_are_told_apart_by_name_and_one_needs_none() -> None:
         assign(["c=1"], two[:1])
     with pytest.raises(MisuseError, match=r"-i 1 names no input, expected NAME=\.\.\. with one of 'a' f32\[1\], 'b'"):
         assign(["1"], two)
+
+
+def test_a_text_that_begins_as_if_an_input_were_named_is_noted(tmp_path: Path) -> None:
+    note = "note: 'c=1' is sent as a text for input 'a'; there is no input 'c'"
+    takes_text = [port("a", ov.Type.string, [1])]
+    assert notes(["c=1"], takes_text) == [note]
+    (tmp_path / "c=1").write_text("of a file")
+    assert notes(["a=1", "a=c=1", "1", "c = 1", str(tmp_path / "c=1")], takes_text) == []
+    assert notes(["c=1"], [port("a", ov.Type.f32, [1])]) == []
+    assert notes(["c=1"], [*takes_text, port("b", ov.Type.string, [1])]) == []
 
 
 def test_what_is_probabilities_stays_and_the_rest_is_softmaxed() -> None:

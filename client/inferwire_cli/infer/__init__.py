@@ -20,8 +20,8 @@ InputOption = Annotated[
         negative=(),
         show_default=False,
         allow_leading_hyphen=True,
-        help="Input: a picture, a .npy or .json file, JSON, or a text if the model takes texts; NAME=... if the model "
-        "has several inputs. May be repeated.",
+        help="Input: a picture, a .npy or .json file, JSON, or a text if the model takes texts. NAME=... says which "
+        "input, as it has to where the model has several. May be repeated.",
     ),
 ]
 MeanOption = Annotated[

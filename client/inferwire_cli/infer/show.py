@@ -15,7 +15,7 @@ from inferwire.transport.operator_calls import ModelDetails
 from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.infer.pictures import PixelOptions
-from inferwire_cli.infer.values import read_inputs, require_all
+from inferwire_cli.infer.values import notes, read_inputs, require_all
 from inferwire_cli.named_model import named_model
 from inferwire_cli.named_server import NamedServer, named_server
 from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console, why_not_read
@@ -50,6 +50,8 @@ def _show(wanted: Wanted, server: NamedServer) -> None:
         served_labels = () if wanted.labels else calls.labels(wanted.name, wanted.version)
     labels = read_labels(wanted.labels) if wanted.labels else served_labels
     ports = model.description.inputs
+    for note in notes(wanted.inputs, ports):
+        new_console(stderr=True).print(note, soft_wrap=True)
     values = read_inputs(wanted.inputs, ports, wanted.pixels)
     require_all(values, ports, wanted.name)
     answers, timings = _infer(wanted, server, model, values)

@@ -35,13 +35,13 @@ def assign(given: Sequence[str], ports: Sequence[PortDescription], flag: str = "
     Raises:
         MisuseError: For an input that is not named, or given twice.
     """
-    positions = {name: at for at, port in enumerate(ports) for name in (*port.names, port.oip_name)}
+    positions = _positions(ports)
     texts: dict[int, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
         at = positions.get(name) if equals else None
         if at is None:
-            if len(ports) != 1 or (equals and _is_misnamed(name, text, ports[0])):
+            if len(ports) != 1 or (_may_be_named(text) and ports[0].element_type != Type.string):
                 raise MisuseError(f"{flag} {text} names no input, expected NAME=... with one of {described(ports)}")
             at, value = 0, text
         if at in texts:
@@ -50,9 +50,26 @@ def assign(given: Sequence[str], ports: Sequence[PortDescription], flag: str = "
     return texts
 
 
-def _is_misnamed(name: str, text: str, port: PortDescription) -> bool:
-    """Whether what stands before the sign was meant as an input's name: text may have one in it, and so may a path."""
-    return port.element_type != Type.string and name.isidentifier() and not _is_file(text)
+def notes(given: Sequence[str], ports: Sequence[PortDescription]) -> list[str]:
+    """Say of texts that begin as if an input were named that they are sent as they are."""
+    if len(ports) != 1 or ports[0].element_type != Type.string:
+        return []
+    positions = _positions(ports)
+    return [
+        f"note: '{text}' is sent as a text for input '{ports[0].oip_name}'; there is no input '{name}'"
+        for text, name in ((text, text.partition("=")[0]) for text in given)
+        if name not in positions and _may_be_named(text)
+    ]
+
+
+def _positions(ports: Sequence[PortDescription]) -> dict[str, int]:
+    return {name: at for at, port in enumerate(ports) for name in (*port.names, port.oip_name)}
+
+
+def _may_be_named(text: str) -> bool:
+    """Whether what stands before the sign may be meant as an input's name: text may have one in it, as may a path."""
+    name, equals, _ = text.partition("=")
+    return bool(equals) and name.isidentifier() and not _is_file(text)
 
 
 def require_all(values: Mapping[int, Array], ports: Sequence[PortDescription], model: str) -> None:
