@@ -87,6 +87,18 @@ def peers_how() -> str:
     return PEERS_HOW.format(batching=f"{', '.join(names[:-1])} and {names[-1]}")
 
 
+def grouped(peers: Mapping[str, Cases]) -> charts.Groups:
+    """Put the ratios of equal networks and loads together, as a chart shows them."""
+    groups: dict[str, dict[str, Mapping[str, Ratio]]] = {}
+    for cases in peers.values():
+        for case, rows in cases.items():
+            network, *face, load = case.split(", ")
+            (peer, base), *ours = rows.items()
+            ratios = {name: row.ratio(base) for name, row in ours}
+            groups.setdefault(f"{network}, {load}", {})[f"{peer}, {', '.join(face)}"] = ratios
+    return groups
+
+
 def _page(path: Path, results: Results) -> Iterator[str]:
     ways, peers, rest = results.ways, results.peers, results.rest
     yield f"# Benchmarks\n\n{HOW}"
@@ -111,7 +123,7 @@ def _beside_peers(path: Path, peers: Mapping[str, Cases]) -> Iterator[str]:
         for who, ratio in ratios_to_first(peers[peer][case]).items()
     }
     chart = path.with_name(f"{path.stem}-peers.png")
-    charts.of_peers(ratios, chart)
+    charts.of_peers(grouped(peers), chart)
     yield "## Compared with other servers\n"
     yield peers_how()
     yield f"![This server's rate as a ratio to each peer's]({chart.name})\n"

@@ -26,7 +26,7 @@ from tests.bench.networks import NETWORKS, Array
 from tests.bench.peer_catalogue import PEERS
 from tests.bench.processes import cpu_s
 from tests.bench.report import table
-from tests.bench.rounds import Row, ratios_to_first
+from tests.bench.rounds import Ratio, Row, ratios_to_first
 from tests.bench.store import Machines, Store
 from tests.bench.ways import KINDS
 
@@ -203,6 +203,27 @@ def test_a_page_with_and_without_two_workers(two_workers: dict[str, Row], tmp_pa
     assert "These parts were measured again later: mosec, on another." in written
     assert f"- {case}: inferwire / mosec: 0.90 (0.90-0.90)\n" in written
     assert ("with 2 workers / mosec | at least 1.5 | 1.60 (1.60-1.60) | yes |" in written) == bool(two_workers)
+
+
+def test_peers_of_one_network_and_load_stand_in_one_chart() -> None:
+    def rows(peer: str) -> dict[str, Row]:
+        return {peer: Row((figures(100),)), "inferwire": Row((figures(90),))}
+
+    peers = {
+        "mosec": {"digits_mlp, bytes over HTTP, 16 in flight": rows("mosec")},
+        "litserve": {
+            "digits_mlp, base64 in JSON, ours binary, 16 in flight": rows("LitServe"),
+            "digits_mlp, base64 in JSON, ours binary, 1 in flight": rows("LitServe"),
+        },
+    }
+    ratio = {"inferwire": Ratio(0.9, 0.9, 0.9)}
+    assert page.grouped(peers) == {
+        "digits_mlp, 16 in flight": {
+            "mosec, bytes over HTTP": ratio,
+            "LitServe, base64 in JSON, ours binary": ratio,
+        },
+        "digits_mlp, 1 in flight": {"LitServe, base64 in JSON, ours binary": ratio},
+    }
 
 
 def test_a_page_of_nothing(tmp_path: Path) -> None:
