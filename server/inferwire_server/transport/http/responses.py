@@ -5,6 +5,7 @@ The one place that knows what an error looks like to an HTTP client.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import ceil
 
@@ -18,6 +19,8 @@ from inferwire_server.transport.http.exchange import Headers, exchange_of
 
 ELSEWHERE_AFTER_S = "1"
 """When a caller whom this server sends away may come again: by then something else answers at its address."""
+
+_PLACES = re.compile(r"Exception from \S+:\d+:\s*")
 
 JSON = b"application/json"
 
@@ -68,5 +71,5 @@ def error_body(code: Code, message: str) -> bytes:
 
 
 def error_members(code: Code, message: str) -> dict[str, str]:
-    """Give what an error has in JSON, wherever it stands."""
-    return {"error": message, "code": code.name}
+    """Give what an error has in JSON, wherever it stands; of OpenVINO's, without where in its source it arose."""
+    return {"error": _PLACES.sub("", message), "code": code.name}
