@@ -123,7 +123,11 @@ PATH_PARAMETERS: dict[str, Fragment] = {
 
 ERRORS: Fragment = {
     "4XX": {"description": "The call is at fault.", "content": {"application/json": {"schema": _ref("Error")}}},
-    "5XX": {"description": "The server is at fault.", "content": {"application/json": {"schema": _ref("Error")}}},
+    "5XX": {
+        "description": "The server could not do it, or the inference failed: with INFERENCE_FAILED, OpenVINO refused "
+        "to run these inputs, and would again.",
+        "content": {"application/json": {"schema": _ref("Error")}},
+    },
 }
 
 
