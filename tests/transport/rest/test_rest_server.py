@@ -190,6 +190,11 @@ async def test_every_reference_of_the_document_leads_somewhere(rest: Rest) -> No
     assert references <= {f"#/components/schemas/{name}" for name in schemas}
 
 
+async def test_the_docs_have_a_style_for_phones(rest: Rest) -> None:
+    head, _ = (await rest.client.get("/docs")).text.split("</head>")
+    assert "@media (max-width: 640px)" in head
+
+
 async def test_the_docs_are_a_page(rest: Rest) -> None:
     response = await rest.client.get("/docs")
     assert response.headers["content-type"].startswith("text/html")

@@ -27,6 +27,7 @@ from inferwire_server.transport.rest.documentation import (
     KEY_NEEDED,
     KEY_SCHEMES,
     SCHEMAS,
+    STYLE,
     TAGS,
     TITLE,
 )
@@ -119,7 +120,7 @@ def _routes(services: Services, metrics_text: Callable[[], Awaitable[bytes]], ma
 
 async def _docs() -> HTMLResponse:
     """Give the page of the API's documentation; all that it loads is named by where it lies beside the page."""
-    return get_swagger_ui_html(
+    page = get_swagger_ui_html(
         openapi_url="openapi.json",
         title=f"{TITLE} - API",
         swagger_js_url="swagger/swagger-ui-bundle.js",
@@ -127,6 +128,7 @@ async def _docs() -> HTMLResponse:
         swagger_favicon_url="swagger/favicon-32x32.png",
         swagger_ui_parameters=_PAGE,
     )
+    return HTMLResponse(bytes(page.body).replace(b"</head>", f"{STYLE}</head>".encode(), 1))
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

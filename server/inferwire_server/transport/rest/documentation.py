@@ -22,6 +22,17 @@ Every error is `{"error": "a sentence", "code": "NAME"}`. Programs branch on the
 Every answer has the header `x-request-id`: the caller's own, or a new one.
 """
 
+STYLE = """\
+<style>
+@media (max-width: 640px) {
+  .swagger-ui .opblock-tag { flex-wrap: wrap; }
+  .swagger-ui .opblock-tag a { flex: 1; }
+  .swagger-ui .opblock-tag small { flex: 1 0 100%; order: 1; padding: 0; }
+}
+</style>
+"""
+"""What the page needs on a phone, where its own style leaves a tag's description the width of a letter."""
+
 KEY_SCHEMES: Fragment = {
     "key": {"type": "http", "scheme": "bearer", "description": "One of the API keys in the operator's --api-key-file."}
 }
