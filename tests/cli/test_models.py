@@ -157,7 +157,7 @@ def test_an_address_that_is_none_is_misuse(run: Run) -> None:
     done = run("models", INFERWIRE_ADDRESS="http://localhost")
     assert done.returncode == 2
     assert done.stderr == (
-        "inferwire: address 'http://localhost' is not host:port, grpcs://host:port or unix:path; "
+        "inferwire: address 'http://localhost' is not host:port, grpc://host:port, grpcs://host:port or unix:path; "
         "URLs are for REST calls: give the host and its gRPC port, as localhost:8001\n"
     )
 

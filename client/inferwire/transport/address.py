@@ -83,9 +83,14 @@ def _host_and_port(text: str, authority: str) -> str:
         host, port = authority, str(DEFAULT_PORT)
     is_bracketed = host.startswith("[") and host.endswith("]")
     if not host or "/" in authority or (":" in host and not is_bracketed):
-        is_url = text.startswith(("http://", "https://"))
-        hint = f"; URLs are for REST calls: give the host and its gRPC port, as {DEFAULT_ADDRESS}" if is_url else ""
-        raise ValueError(f"address {text!r} is not host:port, grpcs://host:port or unix:path{hint}")
+        forms = "host:port, grpc://host:port, grpcs://host:port or unix:path"
+        raise ValueError(f"address {text!r} is not {forms}{_hint(text, authority)}")
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ValueError(f"address {text!r} has port {port!r}, expected a number from 1 to 65535")
     return f"{host}:{port}"
+
+
+def _hint(text: str, authority: str) -> str:
+    if text.startswith(("http://", "https://")):
+        return f"; URLs are for REST calls: give the host and its gRPC port, as {DEFAULT_ADDRESS}"
+    return "; it has a '/' behind its host" if "/" in authority else ""

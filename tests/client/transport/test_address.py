@@ -51,6 +51,14 @@ def test_what_is_no_address(given: str) -> None:
         parse_address(given)
 
 
+def test_what_an_address_may_be_is_said() -> None:
+    forms = "is not host:port, grpc://host:port, grpcs://host:port or unix:path"
+    with pytest.raises(ValueError, match=f"^address '::1' {forms}$"):
+        parse_address("::1")
+    with pytest.raises(ValueError, match=f"^address 'grpcs://host:9/' {forms}; it has a '/' behind its host$"):
+        parse_address("grpcs://host:9/")
+
+
 def test_a_url_is_told_from_an_address() -> None:
     with pytest.raises(ValueError, match="URLs are for REST calls: give the host and its gRPC port, as localhost:8001"):
         parse_address("http://host:8000")
