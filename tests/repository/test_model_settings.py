@@ -190,7 +190,8 @@ SECONDS = "expected a number above 0, at most 2147483647"
         ("sequence_idle_s = 1e11", f"sequence_idle_s is 100000000000.0, {SECONDS}"),
         ("idle_unload_s = 0", f"idle_unload_s is 0, {SECONDS}"),
         ("idle_unload_s = true", f"idle_unload_s is true, {SECONDS}"),
-        ("slots = 1\nslot = 1", f"'slot' is no setting, expected {NAMES}"),
+        ("slots = 1\nslot = 1", f"'slot' is no setting (did you mean 'slots'?), expected {NAMES}"),
+        ("colour = 1", f"'colour' is no setting, expected {NAMES}"),
         ("[properties.A]\nB = 12:00:00", 'properties.A.B is "12:00:00", expected text'),
     ],
 )
@@ -205,7 +206,8 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ServingError) as caught:
         settings_of(tmp_path, "slots = 0\nslot = 1\nplots = 1\n[warm_up]\nx = 1\ny = 2")
     unknown, others = caught.value.message.split(", expected device, ")
-    assert unknown == "m/inferwire.toml: 'slot' is no setting; 'plots' is no setting"
+    meant = "is no setting (did you mean 'slots'?)"
+    assert unknown == f"m/inferwire.toml: 'slot' {meant}; 'plots' {meant}"
     lengths = "expected a list of lengths from 0 up to 2147483647"
     assert others.split("; ", 1)[1] == (
         "slots is 0, expected a whole number from 1 up to 2147483647; "

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -214,8 +215,13 @@ def _unknown(table: Mapping[str, object], layers: Sequence[Layer]) -> dict[str, 
     unknown: dict[str, list[str]] = {}
     for name in table:
         if name not in _READERS:
-            unknown.setdefault(source_of(layers, [name]), []).append(f"'{name}' is no setting")
+            unknown.setdefault(source_of(layers, [name]), []).append(f"'{name}' is no setting{_meant(name)}")
     return {source: [f"{'; '.join(names)}, expected {', '.join(_READERS)}"] for source, names in unknown.items()}
+
+
+def _meant(name: str) -> str:
+    """Ask whether another setting was meant, where one is called alike."""
+    return "".join(f" (did you mean '{alike}'?)" for alike in get_close_matches(name, _READERS, 1))
 
 
 def _seconds(value: object) -> float:
