@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
+from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.engine.engine import Engine, QueueOptions
+from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.repository.tallies import Tallies
@@ -46,3 +50,23 @@ async def test_a_keeper_that_failed_is_asked_again() -> None:
     failures = [entry for entry in logged if entry["log_level"] == "error"]
     assert [(entry["event"], entry["model"]) for entry in failures] == [("idle model not looked at", "m")]
     assert keeper.asked == 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_each_line_of_the_log_says_of_which_version_it_is(fails: bool) -> None:
+    models = {"m": FakeModel(echo_spec("m"))}
+    keeper = TroubledKeeper()
+    with capture_logs() as logged:
+        async with Engine(FakeBackend(models), QueueOptions(), Tallies().of) as engine, asyncio.timeout(LIMIT_S):
+            options = ModelOptions("m", idle_unload_s=0.001)
+            model = await engine.load(Source(Path("m.xml")), options, "7", keeper=keeper)
+            await keeper.has_unloaded.wait()
+            if fails:
+                del models["m"]
+            end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+            tensor = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
+            engine.submit(model, Submission(Work((tensor,), (0,))), end.set_result)
+            assert ((await end).error is not None) is fails
+    events = ["idle model not looked at", "model unloaded", "model failed" if fails else "model ready"]
+    assert [entry["event"] for entry in logged[:3]] == events
+    assert {(entry["model"], entry["version"]) for entry in logged} == {("m", "7")}

@@ -11,9 +11,13 @@ from contextvars import ContextVar
 from weakref import ref
 
 import pytest
+from structlog.testing import capture_logs
+from tests.engine.conftest import no_new_threads
 
+from inferwire_proto.errors import Code
 from inferwire_server.engine.fake_backend import Gate
 from inferwire_server.engine.opening_threads import OpeningThreads
+from inferwire_server.errors import ServingError
 
 AT_ONCE = 3
 CALLER = ContextVar("CALLER", default="nobody")
@@ -40,6 +44,19 @@ async def test_a_call_gives_what_it_gives_and_knows_who_asked() -> None:
         assert await threads.run(sorted, [1, 2], reverse=True) == [2, 1]
         with pytest.raises(ZeroDivisionError):
             await threads.run(divmod, 1, 0)
+
+
+async def test_a_call_that_no_thread_can_run_fails_as_calls_do() -> None:
+    threads = OpeningThreads("compile", AT_ONCE)
+    with no_new_threads(), capture_logs() as logged:
+        with pytest.raises(
+            ServingError, match=r"^no thread could be started to compile a model: can't start new"
+        ) as caught:
+            await threads.run(never)
+        assert caught.value.code is Code.INTERNAL
+    assert [(entry["event"], entry["threads"]) for entry in logged] == [("a model has no thread", "compile")]
+    assert await threads.run(never) is False
+    assert await threads.close(10.0) == 0
 
 
 async def test_calls_beyond_the_limit_wait_for_a_thread() -> None:

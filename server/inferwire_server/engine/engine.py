@@ -121,7 +121,8 @@ class Engine:
         Runs on `threads`, by default those for served models. Without a keeper the model is never idle-unloaded.
 
         Raises:
-            ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
+            ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched; INTERNAL if no thread can
+                be started for it.
         """
         threads = threads or self.threads
         opened = await threads.run(open_model, self.backend, source, options)

@@ -118,7 +118,7 @@ class Idleness:
             may_unload = await self._keeper.may_unload(self._model)
         except Exception:
             # It is looked at again, or it would stay loaded for ever.
-            log.exception("idle model not looked at", model=self._model.name)
+            log.exception("idle model not looked at", model=self._model.name, version=self._model.version)
             may_unload = False
         finally:
             self._unloading = None
@@ -128,7 +128,7 @@ class Idleness:
             self._look_again()
             return
         self._timer = None
-        log.info("model unloaded", model=self._model.name, idle_s=self._limit_s)
+        log.info("model unloaded", model=self._model.name, version=self._model.version, idle_s=self._limit_s)
         self._keeper.unloaded(self._model, f"no job for {self._limit_s:g} s; the next one loads it again")
 
     async def _load_again(self) -> None:
@@ -137,7 +137,7 @@ class Idleness:
         except ServingError as error:
             self._stay_unloaded(error.message)
         except Exception as error:
-            log.exception("model failed", model=self._model.name)
+            log.exception("model failed", model=self._model.name, version=self._model.version)
             self._stay_unloaded(f"{type(error).__name__}: {error}")
         else:
             self._take(opened)
@@ -161,12 +161,12 @@ class Idleness:
         self._used_at = self._loop.time()
         if not self._has_ended:
             self._timer = self._loop.call_later(self._limit_s, self._look)
-        log.info("model ready", model=self._model.name, slots=len(opened.slots))
+        log.info("model ready", model=self._model.name, version=self._model.version, slots=len(opened.slots))
         self._keeper.loaded_again(self._model)
         self._model.open(opened)
 
     def _stay_unloaded(self, reason: str) -> None:
-        log.error("model failed", model=self._model.name, reason=reason)
+        log.error("model failed", model=self._model.name, version=self._model.version, reason=reason)
         self._keeper.unloaded(self._model, f"it could not be loaded again: {reason}; the next job tries it")
         if self._model in self._model.device.models:
             error = ServingError(Code.MODEL_FAILED, f"failed to load '{self._model.name}' again: {reason}")

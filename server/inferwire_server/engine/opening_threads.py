@@ -11,11 +11,17 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
+import structlog
+
+from inferwire_proto.errors import Code
 from inferwire_server.call_threads import wait_for_begun
-from inferwire_server.engine.thread_pool import ThreadPool
+from inferwire_server.engine.thread_pool import NoThread, ThreadPool
+from inferwire_server.errors import ServingError
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+log = structlog.stdlib.get_logger()
 
 AT_ONCE = min(32, (os.cpu_count() or 1) + 4)
 """How many served models are opened at once: each opening computes on several cores, and takes memory for a while."""
@@ -25,9 +31,13 @@ CLIENTS_AT_ONCE = AT_ONCE // 2
 
 
 class OpeningThreads:
-    """A few threads for calls of one kind, and the calls that wait for one: none waits for calls of another kind."""
+    """A few threads for calls of one kind, and the calls that wait for one: none waits for calls of another kind.
+
+    They are named for what their calls do with a model.
+    """
 
     def __init__(self, name: str, limit: int) -> None:
+        self._name = name
         self._threads = ThreadPool(name, limit)
         self._given: set[Future[Any]] = set()
 
@@ -38,7 +48,7 @@ class OpeningThreads:
         """Run a call, and give what it gives or raises. Once begun it runs to its end, whether anybody waits or not.
 
         Raises:
-            NoThread: If there is no thread for it.
+            ServingError: INTERNAL if there is no thread for it.
         """
         # An error knows this frame: what has the error is not to be in it, or both would be kept.
         return await asyncio.wrap_future(self._begun(partial(copy_context().run, call, *args, **kwargs)))
@@ -50,7 +60,12 @@ class OpeningThreads:
 
     def _begun(self, work: Callable[[], T]) -> Future[T]:
         given = Future[T]()
-        self._threads.run(partial(self._run_on_thread, asyncio.get_running_loop(), given, work))
+        try:
+            self._threads.run(partial(self._run_on_thread, asyncio.get_running_loop(), given, work))
+        except NoThread as error:
+            log.error("a model has no thread", threads=self._name, reason=str(error))
+            reason = f"no thread could be started to {self._name} a model: {error}"
+            raise ServingError(Code.INTERNAL, reason) from error
         self._given.add(given)
         return given
 
