@@ -400,16 +400,17 @@ async def read_all(stream: Any) -> list[pb.ModelStreamInferResponse]:
 
 async def test_a_stream_answers_in_order_whatever_ends_first(channel: grpc.aio.Channel, models: Models) -> None:
     stream: Any = channel.stream_stream(STREAM)()
-    for message in (request("slow", id="1"), request("nope", id="2"), request(id="3")):
+    for message in (request("slow", id="1"), request("nope", id="2"), request("nope"), request(id="3")):
         await stream.write(message.SerializeToString())
     await stream.done_writing()
     await asyncio.to_thread(models["slow"].gate.wait_held, 1)
     models["slow"].gate.open()
     answers = await read_all(stream)
-    assert [answer.infer_response.id for answer in answers] == ["1", "2", "3"]
-    assert [answer.error_message for answer in answers] == ["", "Request for unknown model: 'nope' is not found", ""]
-    assert [answer.infer_response.parameters["triton_final_response"].bool_param for answer in answers] == [True] * 3
-    assert list(answers[2].infer_response.raw_output_contents) == [ROW.tobytes()]
+    assert [answer.infer_response.id for answer in answers] == ["1", "2", "", "3"]
+    unknown = "Request for unknown model: 'nope' is not found"
+    assert [answer.error_message for answer in answers] == ["", f"[request id: 2] {unknown}", unknown, ""]
+    assert [answer.infer_response.parameters["triton_final_response"].bool_param for answer in answers] == [True] * 4
+    assert list(answers[3].infer_response.raw_output_contents) == [ROW.tobytes()]
 
 
 async def test_a_stream_whose_client_goes_leaves_nothing_running(channel: grpc.aio.Channel, models: Models) -> None:

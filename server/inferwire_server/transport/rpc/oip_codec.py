@@ -54,10 +54,11 @@ def encode_streamed(answer: bytes) -> bytes:
 
 
 def encode_streamed_error(message: str, request_id: str) -> bytes:
-    """Say on the stream that a request has no answer."""
+    """Say on the stream that a request has no answer, and which, as Triton does: its clients see the text alone."""
     failed = pb.ModelInferResponse(id=request_id)
     failed.parameters[FINAL_RESPONSE].bool_param = True
-    return pb.ModelStreamInferResponse(error_message=message, infer_response=failed).SerializeToString()
+    told = f"[request id: {request_id}] {message}" if request_id else message
+    return pb.ModelStreamInferResponse(error_message=told, infer_response=failed).SerializeToString()
 
 
 def _described(output: OipOutput) -> _Described:
