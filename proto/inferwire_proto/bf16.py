@@ -18,7 +18,8 @@ def to_float32(elements: NDArray[Any]) -> NDArray[np.float32]:
 def from_float32(numbers: NDArray[np.float32]) -> NDArray[np.uint16]:
     """Round numbers as OpenVINO's Convert does: to the nearest, to even on a tie, to infinity beyond the largest.
 
-    Differs from OpenVINO: numbers nearer to zero than all normal ones are not made zeros.
+    Differs from OpenVINO: numbers nearer to zero than all normal ones are not made zeros. Where the processor has no
+    instructions for bf16, OpenVINO cuts off what lies above an even element, and makes numbers of some NaN.
     """
     bits = numbers.view(np.uint32)
     nearest = bits + (0x7FFF + (bits >> 16 & 1))
