@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,21 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.service import Services
+from inferwire_server.settings import Settings
 from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls
 
 Models = dict[str, FakeModel]
+
+
+CAPACITY = 256
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return replace(settings, queue_capacity=CAPACITY)
 
 
 @pytest.fixture
@@ -287,7 +297,7 @@ async def test_a_stack_that_is_refused_is_told_so_once(stream: Stream, services:
 
 
 async def test_a_stack_for_which_the_queue_has_no_room_is_told_so_once(stream: Stream, models: Models) -> None:
-    full = 1 + 256
+    full = 1 + CAPACITY
     filling = [execution(i, model="slow") for i in range(full)]
     stack = execution(*range(full, full + 100), model="slow")
     await stream.send(pb.SessionRequest(executions=[*filling, stack]), [*[row(0)] * full, row(0) * 100])
@@ -415,7 +425,7 @@ async def test_a_session_that_is_gone_cannot_be_resumed(connect: Connect) -> Non
 
 
 async def test_a_full_queue_is_a_result(stream: Stream, models: Models) -> None:
-    number = 1 + 256 + 3
+    number = 1 + CAPACITY + 3
     ids = range(1, number + 1)
     await stream.send(pb.SessionRequest(executions=[execution(i, model="slow") for i in ids]), [row(i) for i in ids])
     refused = await stream.results(3)
