@@ -17,6 +17,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.child_processes import children_of
 from tests.system.servers import serving
 
 import inferwire as ov
@@ -65,12 +66,6 @@ def sums(picture: np.ndarray[Any, Any], weight: float) -> np.ndarray[Any, Any]:
 def mappings(pid: int) -> int:
     """How much lent memory a process has mapped."""
     return Path(f"/proc/{pid}/maps").read_text().count(f"/memfd:{NAME}")
-
-
-def processes(pid: int) -> list[int]:
-    """Give a process and its children."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *map(int, children)]
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -215,7 +210,7 @@ while True:
 
 def test_each_of_several_workers_reads_what_its_clients_lend(repository: Path, port: int) -> None:
     with serving(repository, port, "--workers", "2", "--session-grace-s", "0") as server:
-        pids = processes(server.process.pid)
+        pids = [server.process.pid, *children_of(server.process.pid)]
         clients = [ov.Core(server.grpc_address).served_model("sums").create_infer_request() for _ in range(4)]
 
         def all_are_lent() -> bool:

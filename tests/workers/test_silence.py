@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from tests.child_processes import followers_of
 
 from inferwire_cli.server_process import free_ports
 from inferwire_server.settings import Settings
@@ -94,7 +95,7 @@ async def test_a_server_s_worker_that_hangs_ends_the_server_as_one_that_was_kill
             await followers.are_ready()
             followers.take_work()
             attending = asyncio.ensure_future(followers.attend())
-            (follower,) = children()
+            (follower,) = followers_of(os.getpid())
             for number, event in (
                 (signal.SIGSTOP, "a worker does not answer"),
                 (signal.SIGCONT, "a worker answers again"),
@@ -117,10 +118,3 @@ async def logged_event(logged: list[MutableMapping[str, Any]], event: str) -> No
     """Wait until something has been logged."""
     while event not in [line["event"] for line in logged]:  # noqa: ASYNC110 - what is logged tells nobody
         await asyncio.sleep(0.01)
-
-
-def children() -> list[int]:
-    """Give the processes that this one has started and that run a follower's program."""
-    pid = os.getpid()
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(each) for each in found if b"inferwire_server.workers" in Path(f"/proc/{each}/cmdline").read_bytes()]

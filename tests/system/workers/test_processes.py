@@ -19,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 import openvino
 import pytest
+from tests.child_processes import followers_of
 from tests.system.servers import log_lines, save_slow_model, started, wait_for_line
 from tests.system.workers.doors import V1, Door, opened_doors, rest, rest_tensor
 
@@ -40,17 +41,11 @@ def temporary(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-def followers_of(server: ServerProcess, count: int = 1) -> list[int]:
+def running_followers(server: ServerProcess, count: int = 1) -> list[int]:
     """Wait until a server's other processes run their program, and give their ids."""
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    while len(found := [int(each) for each in children.read_text().split() if is_follower(each)]) < count:
+    while len(found := followers_of(server.process.pid)) < count:
         assert not has_ended_within(server, 0.005)
     return found
-
-
-def is_follower(pid: str) -> bool:
-    """Whether a process has become one: to stop it before would stop who has started it."""
-    return b"inferwire_server.workers" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def unix_sockets(*pids: int) -> Iterator[str]:
@@ -126,7 +121,7 @@ def signal_first(server: ServerProcess, _log: IO[bytes]) -> None:
 
 def signal_all(server: ServerProcess, log: IO[bytes]) -> None:
     """Have the follower hear of it twice, from the first worker and by the signal."""
-    (follower,) = followers_of(server)
+    (follower,) = running_followers(server)
     os.kill(follower, signal.SIGSTOP)
     server.process.terminate()
     wait_for_line(server, log, "stopping")
@@ -188,7 +183,7 @@ def test_work_that_outlasts_the_grace_is_cancelled_in_both(temporary: Path) -> N
 def test_a_second_signal_ends_both_at_once(temporary: Path) -> None:
     with slow_workers(temporary, 300, "--grace-s", "600") as (server, log, doors):
         start_jobs(doors)
-        (follower,) = followers_of(server)
+        (follower,) = running_followers(server)
         with watched(follower) as has_ended:
             server.process.terminate()
             wait_for_line(server, log, "stopping")
@@ -201,7 +196,7 @@ def test_a_second_signal_ends_both_at_once(temporary: Path) -> None:
 def test_a_worker_that_dies_takes_the_server_with_it(temporary: Path) -> None:
     with started("--workers", "3", *DIGITS, temporary=temporary) as (server, log):
         wait_until_ready(server, log)
-        os.kill(followers_of(server, 2)[1], signal.SIGKILL)
+        os.kill(running_followers(server, 2)[1], signal.SIGKILL)
         assert server.process.wait(END_S) == 1
         assert errors(log) == ["worker 3 has been ended by SIGKILL"]
         assert_no_process_is_left(server)
@@ -215,7 +210,7 @@ def test_a_worker_that_dies_takes_the_server_with_it_while_another_loads(tempora
         waiting = "waiting for another that compiles into the cache"
         while [line["event"] for line in log_lines(log)].count(waiting) < 2:
             assert not has_ended_within(server, 0.02), tail(log)
-        os.kill(followers_of(server)[0], signal.SIGKILL)
+        os.kill(running_followers(server)[0], signal.SIGKILL)
         assert server.process.wait(END_S) == 1
         assert errors(log) == ["worker 2 has been ended by SIGKILL"]
         assert log_lines(log)[-1]["event"] == "an inference or a load did not stop, the process ends without it"
@@ -226,7 +221,7 @@ def test_a_worker_that_dies_takes_the_server_with_it_while_another_loads(tempora
 def test_a_first_worker_that_dies_takes_the_others_with_it(temporary: Path) -> None:
     with started("--workers", "2", *DIGITS, temporary=temporary) as (server, log):
         wait_until_ready(server, log)
-        with watched(followers_of(server)[0]) as has_ended:
+        with watched(running_followers(server)[0]) as has_ended:
             server.process.kill()
             server.process.wait(END_S)
             assert has_ended()
@@ -247,7 +242,7 @@ def test_workers_meet_where_nobody_but_their_user_may_go(temporary: Path) -> Non
         (folder,) = temporary.iterdir()
         assert (stat.S_IMODE(folder.stat().st_mode), folder.stat().st_uid) == (0o700, os.geteuid())
         sockets = {f"{folder}/{way}-{worker}" for way in ("calls", "connections") for worker in (0, 1)}
-        assert set(unix_sockets(server.process.pid, *followers_of(server))) == sockets
+        assert set(unix_sockets(server.process.pid, *running_followers(server))) == sockets
         server.process.terminate()
         assert server.process.wait(END_S) == 0
         assert_nothing_is_left(server, temporary)
@@ -262,7 +257,7 @@ def health(server: ServerProcess) -> tuple[str, int]:
 
 def test_none_is_ready_before_all_are(temporary: Path) -> None:
     with started("--workers", "3", *DIGITS, temporary=temporary) as (server, log):
-        late = followers_of(server, 2)[1]
+        late = running_followers(server, 2)[1]
         os.kill(late, signal.SIGSTOP)
         wait_for_line(server, log, "listening")
         said: set[tuple[str, int]] = set()
@@ -281,7 +276,7 @@ def test_none_is_ready_before_all_are(temporary: Path) -> None:
 
 def test_a_signal_before_all_have_begun_is_no_error(temporary: Path) -> None:
     with started("--workers", "2", *DIGITS, temporary=temporary) as (server, log):
-        (late,) = followers_of(server)
+        (late,) = running_followers(server)
         os.kill(late, signal.SIGSTOP)
         wait_for_line(server, log, "listening")
         server.process.terminate()
