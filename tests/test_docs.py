@@ -18,6 +18,20 @@ PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "deploy/models/RE
     *sorted((ROOT / "docs").glob("*.md"))
 ]
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/python-client.md").read_text(), re.MULTILINE | re.DOTALL)
+QUEUE = "SDK AsyncInferQueue / in process: AsyncInferQueue"
+CALLS = "digits_mlp, OIP gRPC, 16 in flight: inferwire"
+FIGURES = {
+    "ResNet-50, the client's queue with 4 jobs / openvino in process": f"resnet50, 4 in flight: {QUEUE}",
+    "EfficientNet-Lite0, the same": f"efficientnet_lite0, 4 in flight: {QUEUE}",
+    "a tiny network, the client's queue with 64 jobs / openvino in process": f"digits_mlp, 64 in flight: {QUEUE}",
+    "the same where its rows may be batched": f"digits_mlp_batched, 64 in flight: {QUEUE}",
+    "a tiny network, gRPC with 16 calls in flight / MLServer": f"{CALLS} / MLServer",
+    "the same / KServe": f"{CALLS} / KServe",
+    "the same / PyTriton": f"{CALLS} / PyTriton",
+    "the same / Triton's Python backend": f"{CALLS} / Triton (Python backend)",
+    "the same with `--workers 2` / Triton's Python backend": f"{CALLS} with 2 workers / Triton (Python backend)",
+}
+"""What the README calls the goals on the page of benchmarks."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 
 
@@ -71,3 +85,10 @@ def test_every_page_knows_how_many_slots_a_model_has() -> None:
             "server/inferwire_server/settings.py",
         )
     }
+
+
+def test_the_readme_has_the_benchmarks_figures() -> None:
+    found = re.findall(r"^\| (.+?) \| (\d+\.\d\d) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    goals = re.findall(r"^\| (.+?) \| at .+? \| ([\d.]+) ", (ROOT / "docs/benchmarks.md").read_text(), re.MULTILINE)
+    measured = dict(goals)
+    assert dict(found) == {told: measured[goal] for told, goal in FIGURES.items()}
