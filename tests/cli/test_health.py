@@ -13,6 +13,7 @@ from threading import Thread
 import pytest
 import trustme
 from tests.cli.tls_front import TlsFront, tls_front
+from tests.ipv6 import NEEDS_IPV6
 
 from inferwire_cli.health import READY_PATH, _context, is_ready, main
 
@@ -76,7 +77,14 @@ def test_without_an_address_it_asks_the_port_that_the_server_reads_too(closed_po
 
 @pytest.mark.parametrize(
     ("listens_at", "variable"),
-    [("127.0.0.2", "127.0.0.2"), ("::1", "::1"), ("::1", "::"), (HOST, "0.0.0.0"), (HOST, "localhost"), (HOST, "")],
+    [
+        ("127.0.0.2", "127.0.0.2"),
+        pytest.param("::1", "::1", marks=NEEDS_IPV6),
+        pytest.param("::1", "::", marks=NEEDS_IPV6),
+        (HOST, "0.0.0.0"),
+        (HOST, "localhost"),
+        (HOST, ""),
+    ],
 )
 def test_without_an_address_it_asks_at_the_host_that_the_server_reads_too(listens_at: str, variable: str) -> None:
     with server_answering(200, listens_at) as (port, asked):

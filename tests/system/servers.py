@@ -27,10 +27,10 @@ from inferwire_cli.server_process import (
 )
 
 
-def save_slow_model(repository: Path, products: int) -> None:
-    """Save a model that takes long: a few milliseconds for each product."""
+def save_slow_model(repository: Path, products: int, rows: int = 1024) -> None:
+    """Save a model that takes long: a few milliseconds for each product of 1024 rows, and eight times that for 2048."""
     data = op.parameter([1], np.float32, name="data")
-    node: Any = op.broadcast(data, op.constant(np.array([1024, 1024], np.int64)))
+    node: Any = op.broadcast(data, op.constant(np.array([rows, rows], np.int64)))
     square = node
     for _ in range(products):
         node = op.tanh(op.matmul(node, square, transpose_a=False, transpose_b=False))

@@ -65,7 +65,7 @@ def start_job(server: ServerProcess) -> str:
 
 def test_running_work_finishes_after_sigterm_and_the_exit_code_is_0(tmp_path: Path) -> None:
     save_slow_model(tmp_path, products=100)
-    with started("--model-repository", str(tmp_path)) as (server, log):
+    with started("--model-repository", str(tmp_path), "--grace-s", "600") as (server, log):
         wait_until_ready(server, log)
         compiled = ov.Core(server.grpc_address).served_model("slow")
         request = compiled.create_infer_request()
@@ -81,7 +81,7 @@ def test_running_work_finishes_after_sigterm_and_the_exit_code_is_0(tmp_path: Pa
 
 
 def test_work_that_outlasts_the_grace_is_cancelled_and_the_exit_code_is_0(tmp_path: Path) -> None:
-    save_slow_model(tmp_path, products=2000)
+    save_slow_model(tmp_path, products=250, rows=2048)
     with started("--model-repository", str(tmp_path), "--grace-s", "0.1") as (server, log):
         wait_until_ready(server, log)
         request = ov.Core(server.grpc_address).served_model("slow").create_infer_request()
@@ -105,7 +105,7 @@ def status_of(server: ServerProcess, path: str, body: bytes | None = None) -> in
 
 
 def test_callers_are_told_why_for_as_long_as_work_runs_after_sigterm(tmp_path: Path) -> None:
-    save_slow_model(tmp_path, products=2000)
+    save_slow_model(tmp_path, products=250, rows=2048)
     with started("--model-repository", str(tmp_path), "--grace-s", "600") as (server, log):
         wait_until_ready(server, log)
         request = ov.Core(server.grpc_address).served_model("slow").create_infer_request()
@@ -169,7 +169,7 @@ def test_it_ends_once_load_balancers_had_their_time() -> None:
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two"])
 def test_a_terminal_that_is_closed_lets_running_work_finish(tmp_path: Path, flags: tuple[str, ...]) -> None:
     save_slow_model(tmp_path, products=100)
-    with started("--model-repository", str(tmp_path), *flags) as (server, log):
+    with started("--model-repository", str(tmp_path), "--grace-s", "600", *flags) as (server, log):
         wait_until_ready(server, log)
         request = ov.Core(server.grpc_address).served_model("slow").create_infer_request()
         request.start_async(np.ones(1, np.float32))
@@ -185,7 +185,7 @@ def test_a_terminal_that_is_closed_lets_running_work_finish(tmp_path: Path, flag
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    save_slow_model(tmp_path, products=2000)
+    save_slow_model(tmp_path, products=250, rows=2048)
     with started("--model-repository", str(tmp_path), "--grace-s", "600") as (server, log):
         wait_until_ready(server, log)
         start_job(server)

@@ -19,7 +19,7 @@ ONE = np.ones(1, np.float32)
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     repository = tmp_path_factory.mktemp("models")
-    save_slow_model(repository, products=15)
+    save_slow_model(repository, products=40)
     with running_server(repository, "--slots", "1", "--max-running", "1") as running:
         yield running
 

@@ -10,7 +10,7 @@ import socket
 import stat
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from importlib.metadata import version
 from pathlib import Path
@@ -50,7 +50,10 @@ def running_followers(server: ServerProcess, count: int = 1) -> list[int]:
 
 def unix_sockets(*pids: int) -> Iterator[str]:
     """Give where processes listen beside their ports. Names that are no files begin with an @."""
-    files = {str(file.readlink()) for pid in pids for file in Path(f"/proc/{pid}/fd").iterdir()}
+    files: set[str] = set()
+    for file in (file for pid in pids for file in Path(f"/proc/{pid}/fd").iterdir()):
+        with suppress(FileNotFoundError):
+            files.add(str(file.readlink()))
     for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
         fields = line.split(maxsplit=7)
         if f"socket:[{fields[6]}]" in files and int(fields[3], 16) & LISTENS:

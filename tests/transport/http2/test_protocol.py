@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from tests.ipv6 import NEEDS_IPV6
 from tests.transport.http.connections import reaches
 from tests.transport.http2.socket_peer import MUCH, NOT_HTTP2, PREFACE, Calls, Peer, connected
 from tests.transport.http2.wire import (
@@ -74,12 +75,9 @@ async def test_a_peer_at_a_port_has_an_address_and_a_port(protocol: Http2Protoco
     assert repr(protocol).startswith(f"<Http2Protocol {protocol.peer}: <Connection: 0 streams,")
 
 
+@NEEDS_IPV6
 async def test_an_address_of_the_newer_kind_has_brackets(calls: Calls) -> None:
-    try:
-        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
-    except OSError:
-        pytest.skip("there is no IPv6 here")
-    with closing(listener):
+    with closing(socket.create_server(("::1", 0), family=socket.AF_INET6)) as listener:
         async with listening(calls, listener):
             assert re.fullmatch(r"ipv6:\[::1\]:\d+", calls.made[0].peer)
 

@@ -14,6 +14,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
+from tests.ipv6 import NEEDS_IPV6
 from tests.transport.http2.socket_peer import MUCH
 from tests.transport.rest.conftest import Rest, X, sentence
 
@@ -53,7 +54,7 @@ async def test_a_host_that_is_not_ours_is_one_sentence(rest: Rest) -> None:
             raise AssertionError("somebody else's address")
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@NEEDS_IPV6
 @pytest.mark.parametrize("shares_port", [False, True])
 async def test_every_address_of_ipv6_is_every_address_of_ipv4_as_well(rest: Rest, shares_port: bool) -> None:
     async with http_server(rest.app, "::", 0, shares_port=shares_port) as server, httpx.AsyncClient() as client:

@@ -310,8 +310,10 @@ async def test_a_bug_ends_its_call_alone() -> None:
 async def test_a_call_that_runs_too_long_is_cancelled() -> None:
     held = Held()
     async with called(Method(held)) as channel:
-        error = await failure(unary(channel, timeout=0.1))
+        await channel.channel_ready()
+        error = await failure(unary(channel, timeout=1))
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert held.begun.is_set()
         await held.cancelled.wait()
 
 
@@ -327,7 +329,8 @@ async def test_a_stream_that_is_open_too_long_is_cancelled() -> None:
             raise
 
     async with called(Method(endless, takes_stream=True)) as channel:
-        call = stream(channel, timeout=0.2)
+        await channel.channel_ready()
+        call = stream(channel, timeout=1)
         await call.write(b"1")
         assert await call.read() == b"1"
         assert await call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
