@@ -87,6 +87,18 @@ def test_strings_come_back_as_they_went(backend: OpenVinoBackend, tmp_path: Path
     assert slot.run([sent], [0]) == slot.run([sent], [0], (copied,)) == (expected,)
 
 
+@pytest.mark.parametrize("end", [b"\0", b"two\0", b"in\0side\0\0"])
+def test_a_string_that_openvino_would_cut_is_refused(backend: OpenVinoBackend, tmp_path: Path, end: bytes) -> None:
+    model = compiled(backend, identity(tmp_path, BY_NAME["string"]))
+    slot, name = model.create_slot(), model.spec.inputs[0].oip_name
+    cut = Tensor(BY_NAME["string"], (3,), strings.pack([b"", end, b"three"]))
+    with pytest.raises(ServingError, match=f"input '{name}' of model 'm': string 1 ends in a NUL byte") as caught:
+        slot.run([cut], [0])
+    assert caught.value.code is Code.INVALID_INPUT
+    whole = Tensor(BY_NAME["string"], (1,), strings.pack([b"one"]))
+    assert slot.run([whole], [0]) == (whole,)
+
+
 @pytest.mark.parametrize("name", ["f32", "u4"])
 def test_no_tensor_is_made_of_memory_that_nobody_has_written_to(name: str) -> None:
     with pytest.raises(AssertionError, match="nobody has written to; this is a bug"):

@@ -13,7 +13,7 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensor_checks import strings_of
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.errors import bug
+from inferwire_server.errors import bug, invalid_input
 
 _ARRAY_BYTES = 1 << 20
 """How many bytes an array has at the most that strings are given to OpenVINO in, unless it is of one alone."""
@@ -26,13 +26,16 @@ def to_runtime(tensor: Tensor, prefix: str = "the tensor") -> ov.Tensor:
     """View a tensor's bytes as OpenVINO's, copying only strings and misaligned bytes.
 
     Raises:
-        ServingError: INVALID_INPUT with a sentence that starts with `prefix`, for bytes that are no strings.
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`, for bytes that are no strings, and for
+            strings that OpenVINO would not get whole.
     """
     runtime_type = getattr(ov.Type, tensor.element_type.name)
     shape = list(tensor.shape)
     if tensor.element_type.is_string:
         # As many as a shape says are made at once: first see that they are there.
-        return _filled(list(strings_of(prefix, tensor)), shape)
+        values = list(strings_of(prefix, tensor))
+        _check_ends(prefix, values)
+        return _filled(values, shape)
     storage = tensor.element_type.storage_dtype
     if not tensor.byte_size:
         if prod(shape):
@@ -61,6 +64,13 @@ def view_of(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
     if element_type.is_string:
         return from_runtime(tensor, element_type)
     return Tensor(element_type, tuple(tensor.shape), tensor.data.reshape(-1).view(np.uint8).data.toreadonly())
+
+
+def _check_ends(prefix: str, values: Sequence[bytes]) -> None:
+    """Refuse strings that arrays of numpy's, all that OpenVINO's Python takes them in, cannot carry whole."""
+    for index, value in enumerate(values):
+        if value.endswith(b"\0"):
+            raise invalid_input(f"{prefix}: string {index} ends in a NUL byte, which OpenVINO's Python would drop")
 
 
 def _filled(values: Sequence[bytes], shape: Sequence[int]) -> ov.Tensor:
