@@ -253,7 +253,36 @@ BAD: list[tuple[pb.ModelInferRequest, str, str]] = [
         "INVALID_INPUT",
         "has 3 elements, expected 4 for FP32[1,4]",
     ),
-    (typed("echo", "FP32", (1, 4), int_contents=[1] * 4), "INVALID_INPUT", "has 0 elements, expected 4"),
+    (
+        pb.ModelInferRequest(
+            model_name="pair",
+            inputs=[
+                pb.ModelInferRequest.InferInputTensor(name="a", datatype="FP32", shape=(2,)),
+                pb.ModelInferRequest.InferInputTensor(
+                    name="b", datatype="INT32", shape=(2,), contents=pb.InferTensorContents(int_contents=[1, 2])
+                ),
+            ],
+            raw_input_contents=[bytes(8)],
+        ),
+        "INVALID_INPUT",
+        "contents field must not be specified when using raw_input_contents for 'b' for model 'pair'",
+    ),
+    (
+        typed("echo", "FP32", (1, 4), int_contents=[1] * 4),
+        "INVALID_INPUT",
+        "input 'x' of model 'echo' has elements in int_contents, expected them in fp32_contents alone for FP32",
+    ),
+    (
+        typed("echo", "FP32", (1, 4), fp32_contents=[1] * 4, fp64_contents=[2]),
+        "INVALID_INPUT",
+        "has elements in fp32_contents and fp64_contents, expected them in fp32_contents alone for FP32",
+    ),
+    (
+        typed("string", "BYTES", int_contents=[1, 2]),
+        "INVALID_INPUT",
+        "has elements in int_contents, expected them in bytes_contents alone for BYTES",
+    ),
+    (typed("echo", "FP32", (1, 4)), "INVALID_INPUT", "has 0 elements, expected 4 for FP32[1,4]"),
     (typed("echo", "FP32", (-1, -4), fp32_contents=[1] * 4), "INVALID_INPUT", "has shape [-1,-4], expected dimensions"),
     (typed("echo", "FP32", (2**63 - 1,) * 300, fp32_contents=[1]), "INVALID_INPUT", "has 300 dimensions, expected at"),
     (typed("i8", "INT8", int_contents=[1, 128]), "INVALID_INPUT", "has the element 128, which no INT8 can be"),

@@ -55,10 +55,13 @@ def test_another_number_of_raw_tensors_is_another_plan() -> None:
     message.inputs[0].contents.fp32_contents.extend([1, 2])
     head = head_of(message)
     assert plan_of(head, 0).inference([]).inputs == (("x", Tensor(F32, (2,), pack("<2f", 1, 2))),)
+    for count in (1, 2):
+        with pytest.raises(ServingError, match="contents field must not be specified when using raw_input_contents"):
+            plan_of(head, count)
+    head = head_of(request(bytes(8)))
+    assert plan_of(head, 1).inference([bytes(8)]).inputs == (("x", Tensor(F32, (2,), bytes(8))),)
     with pytest.raises(ServingError, match="expected 1 entries in raw_input_contents for model 'm', got 2"):
         plan_of(head, 2)
-    with pytest.raises(ServingError, match="contents field must not be specified when using raw_input_contents"):
-        plan_of(head, 1)
 
 
 def test_a_head_with_many_elements_in_it_is_not_kept() -> None:

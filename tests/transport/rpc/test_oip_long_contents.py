@@ -90,10 +90,11 @@ async def test_short_contents_are_read_where_they_come(channel: grpc.aio.Channel
     assert threads.runs == 0
 
 
-async def test_elements_of_another_type_beside_them_are_passed_over(channel: grpc.aio.Channel) -> None:
+async def test_fields_that_nobody_knows_are_passed_over(channel: grpc.aio.Channel) -> None:
     elements = [0.5] * COUNT
-    data = request("f32", "FP32", COUNT, fp32_contents=elements, fp64_contents=[1.0], bool_contents=[True])
-    assert await infer(channel, data) == [packed("FP32", elements)]
+    message = pb.ModelInferRequest.FromString(request("f32", "FP32", COUNT, fp32_contents=elements))
+    message.inputs[0].contents.MergeFromString(b"\x98\x06\x01")  # field 99 is 1
+    assert await infer(channel, message.SerializeToString()) == [packed("FP32", elements)]
 
 
 REFUSED = [
@@ -101,6 +102,11 @@ REFUSED = [
     (request("f32", "BYTES", 1, bytes_contents=[b""] * COUNT), "has element type string, expected f32"),
     (request("f32", "FP32", -1, fp32_contents=[1] * COUNT), "has shape [-1], expected [?]"),
     (request("f32", "FP32", 1, fp32_contents=[1] * COUNT), f"has {COUNT} elements, expected 1 for FP32[1]"),
+    (request("f32", "FP32", COUNT, fp64_contents=[1] * COUNT), "has elements in fp64_contents, expected them in fp32_"),
+    (
+        request("f32", "FP32", COUNT, fp32_contents=[1] * COUNT, bool_contents=[True]),
+        "has elements in bool_contents and fp32_contents, expected them in fp32_contents alone for FP32",
+    ),
     (request("nobody", "FP32", 1, fp32_contents=[1] * COUNT), "unknown model: 'nobody'"),
 ]
 

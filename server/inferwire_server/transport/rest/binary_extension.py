@@ -122,6 +122,11 @@ def _raw_shape(spec: ModelSpec, port: PortSpec, byte_size: int) -> tuple[int, ..
         raise _shapeless(spec, port)
     if -1 in shape:
         row = port.element_type.byte_size([1 if length == -1 else length for length in shape])
+        if row and byte_size % row:
+            raise invalid_input(
+                f"input '{port.oip_name}' of model '{spec.name}' has {byte_size} bytes, "
+                f"expected a multiple of {row} for {port.element_type.name}{port.shape_text}"
+            )
         shape[shape.index(-1)] = byte_size // row if row else 0
     return tuple(shape)
 

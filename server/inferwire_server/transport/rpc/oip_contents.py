@@ -57,6 +57,7 @@ def typed_tensor(element_type: ElementType, header: pb.ModelInferRequest.InferIn
     """
     shape = tuple(header.shape)
     if element_type.is_string:
+        _check_field("bytes_contents", header, model_name)
         elements: Sequence[bytes] = header.contents.bytes_contents
         check_count(len(elements), shape, header.datatype, header.name, model_name)
         return Tensor(element_type, shape, strings.pack(elements))
@@ -66,6 +67,7 @@ def typed_tensor(element_type: ElementType, header: pb.ModelInferRequest.InferIn
             f"input '{header.name}' of model '{model_name}' has datatype {header.datatype}, "
             "which has no field in contents; send it in raw_input_contents"
         )
+    _check_field(field.name, header, model_name)
     elements = getattr(header.contents, field.name)
     check_count(len(elements), shape, header.datatype, header.name, model_name)
     data = _as_sent(header.contents, len(elements) * np.dtype(field.dtype).itemsize) if field.is_as_sent else None
@@ -73,6 +75,16 @@ def typed_tensor(element_type: ElementType, header: pb.ModelInferRequest.InferIn
         numbers = _numbers(elements, field.dtype)
         data = _narrowed(numbers, element_type, header, model_name).tobytes()
     return Tensor(element_type, shape, data)
+
+
+def _check_field(name: str, header: pb.ModelInferRequest.InferInputTensor, model_name: str) -> None:
+    """Refuse elements in any field but this."""
+    filled = [field.name for field, _ in header.contents.ListFields()]
+    if any(field != name for field in filled):
+        raise invalid_input(
+            f"input '{header.name}' of model '{model_name}' has elements in {' and '.join(filled)}, "
+            f"expected them in {name} alone for {header.datatype}"
+        )
 
 
 def _as_sent(contents: pb.InferTensorContents, byte_size: int) -> bytes | None:

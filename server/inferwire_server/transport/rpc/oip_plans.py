@@ -131,6 +131,10 @@ def _inputs(request: pb.ModelInferRequest, raw_count: int) -> tuple[tuple[str, _
     """Find each input's elements: in shared memory, among the raw ones, which skip those, or in its contents."""
     model = request.model_name
     places = [_place_of(given) for given in request.inputs]
+    if raw_count:
+        for given in request.inputs:
+            if given.HasField("contents"):
+                raise contents_beside_raw(given.name, model)
     expected = places.count(None)
     if raw_count not in (0, expected):
         raise invalid_input(f"expected {expected} entries in raw_input_contents for model '{model}', got {raw_count}")
@@ -140,8 +144,6 @@ def _inputs(request: pb.ModelInferRequest, raw_count: int) -> tuple[tuple[str, _
             tensor = SharedTensor(_type_of(given, model), tuple(given.shape), place)
         elif not raw_count:
             tensor = typed_tensor(_type_of(given, model), given, model)
-        elif given.HasField("contents"):
-            raise contents_beside_raw(given.name, model)
         else:
             tensor = RawInput(_type_of(given, model), tuple(given.shape))
         inputs.append((given.name, tensor))
