@@ -56,7 +56,9 @@ async def test_a_server_that_drains_admits_nothing(rest: Rest) -> None:
 
 async def test_a_deadline_in_the_queue_is_kept(rest: Rest) -> None:
     response = await rest.infer("gated", X, parameters={"timeout": 1000})
-    sentence(response, Code.DEADLINE_EXCEEDED)
+    assert sentence(response, Code.DEADLINE_EXCEEDED) == (
+        "the time limit of 0.001 s passed while the job was running on CPU: parameter 'timeout' is 1000 microseconds"
+    )
 
 
 Bad = Callable[[Rest], Awaitable[httpx.Response]]

@@ -365,7 +365,9 @@ async def test_parameters_nobody_knows_are_passed_over(channel: grpc.aio.Channel
 
 async def test_a_timeout_is_in_microseconds(channel: grpc.aio.Channel) -> None:
     message = request("slow", parameters={"timeout": pb.InferParameter(int64_param=1000)})
-    assert (await failure(infer(channel, message)))[0] == "DEADLINE_EXCEEDED"
+    code, details = await failure(infer(channel, message))
+    assert code == "DEADLINE_EXCEEDED"
+    assert details.endswith(": parameter 'timeout' is 1000 microseconds")
 
 
 async def test_priority_1_goes_before_2_and_both_before_none(channel: grpc.aio.Channel, models: Models) -> None:

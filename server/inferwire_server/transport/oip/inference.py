@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
+from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.specs import ModelSpec, PortKey, PortSpec
 from inferwire_server.core.tensors import Tensor
@@ -87,6 +88,8 @@ def answer_of(services: Services, wanted: Wanted, job: Job) -> OipAnswer:
     Raises:
         ServingError: Why the job has none, or that the protocol cannot carry one.
     """
+    if wanted.timeout_s is not None and job.error is not None and job.error.code is Code.DEADLINE_EXCEEDED:
+        raise _late(job.error, wanted.timeout_s)
     tensors = job.result()
     model = services.models.of(job)
     spec, ports, asked, forms = model.spec, job.work.outputs, wanted.outputs, wanted.forms
@@ -127,6 +130,13 @@ def output_form(parameters: Parameters, output_name: str) -> OutputForm | None:
     if place is not None and classes is not None:
         raise beside_region(what, "classification")
     return place or classes
+
+
+def _late(error: ServingError, timeout_s: float) -> ServingError:
+    """Say where the time limit comes from that has passed: many callers pass one in seconds."""
+    told = ServingError(error.code, f"{error.message}: parameter 'timeout' is {round(timeout_s * 1e6)} microseconds")
+    told.is_of_job = error.is_of_job
+    return told
 
 
 def _classes(parameters: Parameters, what: str) -> TopClasses | None:
