@@ -109,7 +109,9 @@ async def test_devices_and_models_are_listed(rest: Rest) -> None:
     ("method", "path", "status", "expected"),
     [
         ("GET", "/nothing", 404, "GET /nothing is not offered here, see /docs"),
-        ("GET", "/v2/models/echo/", 404, "is not offered here"),
+        ("GET", "/v2/models/echo/", 404, "is not offered here, see /docs"),
+        ("GET", "/v1/models/echo/versions/1", 404, "is not offered here, as is none of TensorFlow Serving's API: the "),
+        ("POST", "/v1/models/echo:predict", 404, "the Open Inference Protocol is, below /v2"),
         ("GET", "/v2/models/echo/infer", 405, "GET /v2/models/echo/infer is not offered here, expected POST"),
         ("POST", "/v2", 405, "expected GET"),
         ("PATCH", "/v2/logging", 405, "expected GET, HEAD, POST"),

@@ -227,6 +227,17 @@ async def test_a_call_of_what_is_not_offered_is_told_so_however_much_it_sends() 
             assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
 
 
+@pytest.mark.parametrize("method", ["PredictionService/Predict", "ModelService/GetModelStatus"])
+async def test_who_calls_tensorflow_serving_is_told_what_is_served(method: str) -> None:
+    async with called(ECHO) as channel:
+        call: Any = channel.unary_unary(f"/tensorflow.serving.{method}")
+        error = await failure(call(b"", timeout=20))
+        assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert str(error.details()).startswith(
+            "TensorFlow Serving's API is not offered here: the Open Inference Protoc"
+        )
+
+
 @pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
 async def test_compressed_messages_are_read(compression: grpc.Compression) -> None:
     async with called(ECHO, compression=compression) as channel:

@@ -135,8 +135,14 @@ async def _no_route(request: Request, error: Exception) -> Response:
     """Answer for a path or a method that is not there."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     allowed = ", ".join(_methods(request)) if status == HTTPStatus.METHOD_NOT_ALLOWED else ""
-    expected = f"expected {allowed}" if allowed else "see /docs for what is"
-    refusal = ServingError(Code.UNIMPLEMENTED, f"{request.method} {request.url.path} is not offered here, {expected}")
+    path = request.url.path
+    if allowed:
+        expected = f"expected {allowed}"
+    elif path.startswith("/v1/models/"):
+        expected = "as is none of TensorFlow Serving's API: the Open Inference Protocol is, below /v2"
+    else:
+        expected = "see /docs for what is"
+    refusal = ServingError(Code.UNIMPLEMENTED, f"{request.method} {path} is not offered here, {expected}")
     _count(request, refusal)
     return problem(status, refusal.code, refusal.message, {"Allow": allowed} if allowed else None)
 

@@ -64,6 +64,15 @@ class RpcStatus(Exception):
 NO_METHOD = RpcStatus(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
 """What gRPC's own servers say of calls that they do not offer, which clients know."""
 
+NO_TENSORFLOW_SERVING = RpcStatus(
+    grpc.StatusCode.UNIMPLEMENTED,
+    "TensorFlow Serving's API is not offered here: the Open Inference Protocol is, as inference.GRPCInferenceService",
+)
+"""What clients of TensorFlow Serving's API are told, as `ovmsclient`, whatever they call."""
+
+TENSORFLOW_SERVING = "/tensorflow.serving."
+"""What the paths of its calls begin with."""
+
 
 def status_of(code: Code) -> grpc.StatusCode:
     """Look up the status of a code."""

@@ -18,7 +18,13 @@ from inferwire_server.transport.rpc.call import CallSurroundings, RpcCall
 from inferwire_server.transport.rpc.call_head import CallHead, read_head
 from inferwire_server.transport.rpc.messages import MOST_BYTES
 from inferwire_server.transport.rpc.methods import Guard, Method
-from inferwire_server.transport.rpc.status import ENCODINGS, NO_METHOD, RpcStatus
+from inferwire_server.transport.rpc.status import (
+    ENCODINGS,
+    NO_METHOD,
+    NO_TENSORFLOW_SERVING,
+    TENSORFLOW_SERVING,
+    RpcStatus,
+)
 from inferwire_server.transport.rpc.unread import Refusal
 
 _FURTHER_HEADER_BYTES = 4096
@@ -94,7 +100,8 @@ class Switchboard:
             return Refusal(stream, _long_headers(head.byte_size, around.most_header_bytes))
         method = self._methods.get(head.path)
         if method is None:
-            return Refusal(stream, NO_METHOD)
+            is_of_tensorflow = head.path.startswith(TENSORFLOW_SERVING)
+            return Refusal(stream, NO_TENSORFLOW_SERVING if is_of_tensorflow else NO_METHOD)
         if head.encoding not in ENCODINGS:
             return Refusal(stream, _unknown_encoding(head.encoding))
         is_unread = False
