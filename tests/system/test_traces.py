@@ -164,7 +164,7 @@ def test_the_protocol_says_that_inferences_are_traced(server: ServerProcess) -> 
     assert httpx.post(url, json={"trace_level": ["TIMESTAMPS"]}).json()["trace_mode"] == "opentelemetry"
     refused = httpx.post(url, json={"trace_level": ["OFF"]})
     assert refused.status_code == 501
-    assert "expected TIMESTAMPS: --traces alone changes that" in refused.json()["error"]
+    assert "expected TIMESTAMPS: --traces alone changes what is traced" in refused.json()["error"]
 
 
 def test_the_last_traces_are_sent_before_the_end(monkeypatch: pytest.MonkeyPatch, collector: Collector) -> None:

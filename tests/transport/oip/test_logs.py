@@ -137,6 +137,9 @@ async def test_the_log_is_the_operator_s_unless_it_is_allowed(rpc: Any, rest_add
     with pytest.raises(InferenceServerException, match="start the server with --allow-log-settings"):
         await rpc.update_log_settings({"log_info": False})
     assert await over_http(rest_address, lambda client: client.get_log_settings()) == INFO
+    # Without any setting to change, this is how Triton's clients read them, too.
+    assert await over_http(rest_address, lambda client: client.update_log_settings({})) == INFO
+    assert (await rpc.update_log_settings({})).settings["log_info"].bool_param
 
 
 @pytest.mark.parametrize("model", ["", "echo"])
@@ -144,7 +147,7 @@ async def test_nothing_is_traced(rpc: Any, rest_address: str, model: str) -> Non
     assert await over_http(rest_address, lambda client: client.get_trace_settings(model)) == NO_TRACE_IN_JSON
     over_grpc = (await rpc.get_trace_settings(model, as_json=True))["settings"]
     assert {name: value["value"] for name, value in over_grpc.items()} == NO_TRACE
-    off = {"trace_level": ["OFF"], "trace_rate": None}
+    off = {"trace_level": ["OFF"], "trace_rate": "1000", "trace_count": None, "trace_file": ""}
     assert await over_http(rest_address, lambda client: client.update_trace_settings(model, off)) == NO_TRACE_IN_JSON
     await rpc.update_trace_settings(model, off)
 
@@ -156,8 +159,11 @@ async def test_nothing_is_traced(rpc: Any, rest_address: str, model: str) -> Non
             "",
             {"trace_level": ["TIMESTAMPS"]},
             501,
-            "'trace_level' is TIMESTAMPS, expected OFF: --traces alone changes that",
+            "'trace_level' is TIMESTAMPS, expected OFF: --traces alone changes what is traced",
         ),
+        ("echo", {"trace_rate": "7"}, 501, "trace setting 'trace_rate' is 7, expected 1000: --traces alone changes"),
+        ("", {"trace_count": "foo"}, 501, "trace setting 'trace_count' is foo, expected -1: --traces alone changes"),
+        ("", {"trace_file": "/tmp/x"}, 501, "trace setting 'trace_file' is /tmp/x, expected none: --traces alone"),
         ("", {"trace_colour": "red"}, 400, "trace setting 'trace_colour' is not known, expected one of trace_level"),
         ("nope", {}, 404, "Request for unknown model: 'nope' is not found"),
     ],

@@ -30,11 +30,13 @@ def log_settings(services: Services) -> dict[str, LogValue]:
 
 
 def set_log_settings(services: Services, given: Mapping[str, object]) -> None:
-    """Change what is logged; a setting that is None stays as it is.
+    """Change what is logged; a setting that is None stays as it is. Without any, nobody needs to be allowed.
 
     Raises:
         ServingError: INVALID_INPUT for a setting or a value that there is not; PERMISSION_DENIED.
     """
+    if not given:
+        return
     settings = log_settings(services)
     for name, value in given.items():
         settings[name] = _checked(name, settings.get(name) if value is None else value)

@@ -34,18 +34,20 @@ def trace_settings(services: Services, model: str = "") -> dict[str, list[str]]:
 
 
 def set_trace_settings(services: Services, given: Mapping[str, Sequence[str]], model: str) -> dict[str, list[str]]:
-    """Take settings as long as they leave the level as it is, and say what is in force.
+    """Take settings as long as they leave all as it is, and say what is in force.
 
     Raises:
-        ServingError: MODEL_NOT_FOUND, INVALID_INPUT for a setting that there is not, UNIMPLEMENTED for another level.
+        ServingError: MODEL_NOT_FOUND, INVALID_INPUT for a setting that there is not, UNIMPLEMENTED for another value.
     """
-    (level,) = trace_settings(services)["trace_level"]
+    settings = trace_settings(services, model)
     for name, values in given.items():
-        if name not in _SETTINGS:
-            raise invalid_input(f"trace setting '{name}' is not known, expected one of {', '.join(_SETTINGS)}")
-        if name == "trace_level" and any(value != level for value in values):
+        if name not in settings:
+            raise invalid_input(f"trace setting '{name}' is not known, expected one of {', '.join(settings)}")
+        (expected,) = settings[name]
+        if any(value != expected for value in values):
             raise ServingError(
                 Code.UNIMPLEMENTED,
-                f"trace setting 'trace_level' is {', '.join(values)}, expected {level}: --traces alone changes that",
+                f"trace setting '{name}' is {', '.join(values)}, expected {expected or 'none'}: "
+                "--traces alone changes what is traced",
             )
-    return trace_settings(services, model)
+    return settings

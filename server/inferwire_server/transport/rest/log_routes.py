@@ -46,7 +46,7 @@ class LogRoutes:
     async def set_logging(self, request: Request) -> Response:
         """Change the level from which on events are logged, and give the settings in force.
 
-        Turning a level on also turns on the more urgent ones. Needs `--allow-log-settings`.
+        Turning a level on also turns on the more urgent ones. Needs `--allow-log-settings`, unless nothing is given.
         """
         set_log_settings(self._services, await read_object(request, self._max_body_bytes))
         return json_response(log_settings(self._services))
@@ -56,7 +56,7 @@ class LogRoutes:
         return json_response(_as_json(trace_settings(self._services, request.path_params.get("model", ""))))
 
     async def set_tracing(self, request: Request) -> Response:
-        """Accept settings that leave `trace_level` as it is, and no others: it is the server's `--traces`."""
+        """Accept settings that are in force already, and no others: what is traced is the server's `--traces`."""
         body = await read_object(request, self._max_body_bytes)
         given = {name: _texts(name, value) for name, value in body.items()}
         model = request.path_params.get("model", "")

@@ -94,8 +94,7 @@ class OipCalls:
 
     async def log_settings(self, request: pb.LogSettingsRequest, _: Context) -> pb.LogSettingsResponse:
         """Say what is logged, and change it first if that is asked for."""
-        if request.settings:
-            set_log_settings(self._services, decode_log_settings(request))
+        set_log_settings(self._services, decode_log_settings(request))
         return encode_log_settings(log_settings(self._services))
 
     async def trace_setting(self, request: pb.TraceSettingRequest, _: Context) -> pb.TraceSettingResponse:
