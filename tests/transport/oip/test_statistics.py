@@ -66,7 +66,7 @@ async def test_a_model_that_is_not_there_is_said_as_clients_expect(rpc: Any, res
     async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models") as client:
         for path, sentence in {
             "nope/stats": "requested model 'nope' is not available",
-            "echo/versions/9/stats": "requested model 'echo' version 9 is not available",
+            "echo/versions/9/stats": "requested model version is not available for model 'echo': version 9",
             "echo/versions/x/stats": "failed to get model version from specified version string 'x'",
         }.items():
             answer = await client.get(path)

@@ -80,7 +80,7 @@ async def test_what_is_null_is_not_there(client: httpx.AsyncClient) -> None:
     ("path", "body", "status", "sentence"),
     [
         ("models/x/load", None, 500, "failed to load 'x', failed to poll from model repository"),
-        ("models/broken/load", None, 500, "failed to load 'broken' version 1: the fake runtime has no model 'broken'"),
+        ("models/broken/load", None, 400, "failed to load 'broken' version 1: the fake runtime has no model 'broken'"),
         ("models/m/load", {"parameters": {"colour": "red"}}, 501, "the load of model 'm' has parameter 'colour'"),
         ("models/m/load", {"parameters": {"config": {}}}, 400, "parameter 'config' of the load of model 'm' is {}"),
         ("models/m/unload", {"parameters": []}, 400, "the body's parameters are no JSON object, expected one or none"),
@@ -97,12 +97,14 @@ async def test_what_cannot_be_done_is_said(
     assert response.json()["error"].startswith(sentence)
 
 
-@pytest.mark.parametrize(("model", "code"), [("x", Code.MODEL_NOT_FOUND), ("broken", Code.MODEL_FAILED)])
+@pytest.mark.parametrize(
+    ("model", "status", "code"), [("x", 500, Code.MODEL_NOT_FOUND), ("broken", 400, Code.MODEL_FAILED)]
+)
 async def test_a_load_that_fails_has_tritons_status_and_its_own_code(
-    client: httpx.AsyncClient, model: str, code: Code
+    client: httpx.AsyncClient, model: str, status: int, code: Code
 ) -> None:
     response = await post(client, f"models/{model}/load")
-    assert (response.status_code, response.json()["code"]) == (500, code.name)
+    assert (response.status_code, response.json()["code"]) == (status, code.name)
 
 
 async def test_a_body_that_is_no_json_is_refused(client: httpx.AsyncClient) -> None:

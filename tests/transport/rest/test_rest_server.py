@@ -45,7 +45,7 @@ async def test_the_server_describes_itself_with_and_without_a_slash(rest: Rest) 
     for path in ("/v2", "/v2/"):
         body = (await rest.client.get(path)).json()
         assert (body["name"], body["version"]) == (identity.name, identity.version)
-        assert "binary_tensor_data" in body["extensions"]
+        assert {"binary_tensor_data", "parameters"} <= set(body["extensions"])
 
 
 async def test_a_model_describes_its_ports(rest: Rest) -> None:

@@ -19,6 +19,7 @@ EXTENSIONS = (
     "logging",
     "model_configuration",
     "model_repository",
+    "parameters",
     "schedule_policy",
     "sequence",
     "statistics",

@@ -26,7 +26,8 @@ STATES = {
 }
 """What is told of a version that takes no jobs; one that does is READY, whatever it is doing."""
 
-_LOAD_FAILURES = (Code.MODEL_NOT_FOUND, Code.MODEL_FAILED)
+_LOAD_FAILURES = {Code.MODEL_NOT_FOUND: Code.INTERNAL, Code.MODEL_FAILED: Code.INVALID_INPUT}
+"""The codes under whose status Triton's clients expect a load's failures. A 500 is what proxies send again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def _entry(served: Served) -> IndexEntry:
 
 
 async def load(services: Services, name: str, parameters: Mapping[str, object]) -> None:
-    """Load or reload a model. Its failure has the status of what is internal to a server, as Triton's clients expect.
+    """Load or reload a model. A failure has the status that it has in Triton, which its clients expect.
 
     Raises:
         ServingError: MODEL_NOT_FOUND or MODEL_FAILED with the reason, PERMISSION_DENIED, or INVALID_INPUT or
@@ -62,8 +63,7 @@ async def load(services: Services, name: str, parameters: Mapping[str, object]) 
     try:
         await services.models.load(name, options)
     except ServingError as error:
-        if error.code in _LOAD_FAILURES:
-            error.status = Code.INTERNAL
+        error.status = _LOAD_FAILURES.get(error.code, error.status)
         raise
 
 

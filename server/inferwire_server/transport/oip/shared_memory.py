@@ -42,6 +42,16 @@ def beside_region(what: str, given: str) -> ServingError:
     return invalid_input(f"{what} has both '{given}' and '{REGION}', expected one of them")
 
 
+def check_cuda_status(name: str) -> None:
+    """Refuse to describe the region of a GPU that is named; all of them there are none of.
+
+    Raises:
+        ServingError: TENSOR_NOT_FOUND.
+    """
+    if name:
+        raise ServingError(Code.TENSOR_NOT_FOUND, f"Unable to find cuda shared memory region: '{name}'")
+
+
 def no_cuda(name: str) -> ServingError:
     """Refuse to register a region of a GPU."""
     return ServingError(

@@ -27,8 +27,9 @@ def statistics(services: Services, name: str = "", version: str = "") -> list[di
             raise
         found = []
     if name and not found:
-        which = f"'{name}' version {version}" if version else f"'{name}'"
-        raise invalid_input(f"requested model {which} is not available")
+        if version and services.models.versions(name):
+            raise invalid_input(f"requested model version is not available for model '{name}': version {version}")
+        raise invalid_input(f"requested model '{name}' is not available")
     return list(map(_described, found))
 
 

@@ -13,7 +13,7 @@ from inferwire_server.service import Services
 from inferwire_server.service.values import Region
 from inferwire_server.transport.http.bodies import read_object
 from inferwire_server.transport.http.responses import json_response
-from inferwire_server.transport.oip.shared_memory import no_cuda
+from inferwire_server.transport.oip.shared_memory import check_cuda_status, no_cuda
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.json_elements import json_kind
 from inferwire_server.transport.rest.oip_routes import TAG
@@ -74,8 +74,9 @@ class SharedMemoryRoutes:
         """Refuse: GPU memory is not supported."""
         raise no_cuda(_region(request))
 
-    async def status_cuda(self, _request: Request) -> Response:
-        """Give an empty list: GPU memory is not supported."""
+    async def status_cuda(self, request: Request) -> Response:
+        """Give an empty list, and no region that the path names: GPU memory is not supported."""
+        check_cuda_status(_region(request))
         return json_response([])
 
     async def unregister_cuda(self, _request: Request) -> Response:

@@ -14,7 +14,7 @@ from inferwire_server.transport.oip.config import config
 from inferwire_server.transport.oip.inference import answer_of
 from inferwire_server.transport.oip.logs import log_settings, set_log_settings
 from inferwire_server.transport.oip.metadata import extensions_of, model_metadata
-from inferwire_server.transport.oip.shared_memory import no_cuda
+from inferwire_server.transport.oip.shared_memory import check_cuda_status, no_cuda
 from inferwire_server.transport.oip.statistics import statistics
 from inferwire_server.transport.oip.tracing import set_trace_settings
 from inferwire_server.transport.refusing import checked
@@ -128,9 +128,10 @@ class OipCalls:
         raise no_cuda(request.name)
 
     async def cuda_shared_memory_status(
-        self, _request: pb.CudaSharedMemoryStatusRequest, _: Context
+        self, request: pb.CudaSharedMemoryStatusRequest, _: Context
     ) -> pb.CudaSharedMemoryStatusResponse:
         """List no regions."""
+        check_cuda_status(request.name)
         return pb.CudaSharedMemoryStatusResponse()
 
     async def cuda_shared_memory_unregister(

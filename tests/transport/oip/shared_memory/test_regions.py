@@ -165,6 +165,8 @@ async def test_there_is_no_memory_of_cuda_s(caller: Caller) -> None:
     await caller.does("unregister_cuda_shared_memory", "c")
     status = await caller.does("get_cuda_shared_memory_status")
     assert not (status if caller.face is triton_http else status.regions)
+    named = await caller.refusal("get_cuda_shared_memory_status", "c")
+    assert named == "Unable to find cuda shared memory region: 'c'"
     refusal = await caller.refusal("register_cuda_shared_memory", "c", b"aGFuZGxl", 0, 64)
     assert refusal.startswith("CUDA shared memory region 'c' cannot be registered")
 
