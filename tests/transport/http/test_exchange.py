@@ -13,7 +13,7 @@ from weakref import ref
 import httpx
 import pytest
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from tests.transport.http.connections import BROKEN, GET, MUCH, answers, connect, is_gone, raw, reaches
 
 from inferwire_server.transport.http.bodies import read_undecoded
@@ -43,6 +43,48 @@ async def test_a_connection_for_one_request_is_closed_behind_the_answer(request_
         answer = await raw(server, request_)
         assert b"\r\nconnection: close\r\n" in answer
         assert answer.endswith(b"\r\n\r\nhello")
+
+
+GET_1_0 = GET.replace(b"1.1", b"1.0").replace(b": x", b": x\r\nConnection: Keep-Alive")
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_who_speaks_http_1_0_and_asks_to_go_on_may(*, at_once: bool) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            await send(message)
+
+        await answers(b"hello")(scope, receive, send if at_once else sending)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        for request_ in (GET_1_0, GET_1_0, GET):
+            writer.write(request_)
+            answer = await reader.readuntil(b"\r\n\r\nhello")
+            assert re.findall(rb"\r\nconnection: (.*)\r\n", answer) == ([b"keep-alive"] if request_ is GET_1_0 else [])
+        server.part()
+        writer.write(GET_1_0)
+        answer = await reader.read()
+        assert re.findall(rb"\r\nconnection: (.*)\r\n", answer) == [b"close"]
+        writer.close()
+
+
+async def test_an_answer_that_has_become_the_last_does_not_say_that_another_may_follow() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(GET_1_0)
+        await begun.wait()
+        server.part()
+        may_end.set()
+        assert re.findall(rb"\r\nconnection: (.*)\r\n", await reader.read()) == [b"close"]
+        writer.close()
 
 
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])

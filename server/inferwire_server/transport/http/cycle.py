@@ -32,6 +32,17 @@ class Cycle(RequestResponseCycle):
     """uvicorn gathers it in a bytearray; one that is received elsewhere is a view of where that was."""
 
     @property
+    def default_headers(self) -> Headers:  # pyright: ignore[reportIncompatibleVariableOverride] - uvicorn sets it once
+        """What every answer has. A peer of HTTP/1.0 sends its next request only where it is told that it may."""
+        if self.keep_alive and self.scope["http_version"] == "1.0":
+            return [*self._default_headers, (b"connection", b"keep-alive")]
+        return self._default_headers
+
+    @default_headers.setter
+    def default_headers(self, headers: Headers) -> None:
+        self._default_headers = headers
+
+    @property
     def request_id(self) -> str:
         """Its id, which the answer has."""
         return dict(self.default_headers)[HEADER].decode()

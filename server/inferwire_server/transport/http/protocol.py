@@ -290,7 +290,7 @@ class HttpProtocol(HttpToolsProtocol):
             default_headers=[*self.server_state.default_headers, self._shared.ids.name(self.headers)],
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and not self._shared.is_parting and self.parser.should_keep_alive(),
+            keep_alive=not self._shared.is_parting and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
         cycle.connection = self._connection
