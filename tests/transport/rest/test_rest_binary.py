@@ -199,6 +199,26 @@ async def test_compressed_bodies_are_understood_and_answered_alike(rest: Rest, e
     assert "content-encoding" not in response.headers
 
 
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [
+        ("gzip;q=1.0", "gzip"),
+        ("deflate; q=0.001", "deflate"),
+        ("gzip ;q=1", "gzip"),
+        ("gzip;q=0", None),
+        ("gzip;q=0.000", None),
+        ("gzip;q=much", None),
+        ("br;q=1.0", None),
+        ("gzip;q=1.0, deflate;q=0.5", None),
+        ("gzip, deflate;q=0.5", None),
+    ],
+)
+async def test_one_coding_is_asked_for_with_a_weight_too(rest: Rest, accepted: str, encoding: str | None) -> None:
+    response = await rest.post("echo", json.dumps({"inputs": [X]}).encode(), {"accept-encoding": accepted})
+    assert response.headers.get("content-encoding") == encoding
+    assert response.json()["outputs"][0]["data"] == X["data"]
+
+
 @pytest.mark.parametrize(("encoding", "level_at", "fastest"), [("gzip", 8, 4), ("deflate", 1, 1)])
 async def test_answers_are_compressed_fast(rest: Rest, encoding: str, level_at: int, fastest: int) -> None:
     request = rest.client.build_request(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 import zlib
 from collections.abc import Callable
 from functools import partial
@@ -48,6 +49,9 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": partial(gzip.compress, compresslevel=_LEVEL),
     "deflate": partial(zlib.compress, level=_LEVEL),
 }
+
+_WEIGHED = re.compile(r"([a-z]+)[ \t]*;[ \t]*q=(?!0(?:\.0*)?$)[01](?:\.[0-9]*)?")
+"""One coding that is accepted with a weight, which is not 0."""
 
 
 def named_model(request: Request) -> ServedModel:
@@ -105,10 +109,18 @@ async def _respond(request: Request, written: Written, headers: Headers) -> Resp
     # Many libraries accept every coding by habit, and tensors hardly shrink: only a caller
     # that asks for one coding and no other pays for it.
     encoding = header(request.scope, b"accept-encoding")
+    if encoding is not None and ";" in encoding:
+        encoding = _weighed(encoding)
     if encoding in _COMPRESS:
         body = await asyncio.to_thread(_COMPRESS[encoding], body)
         headers += [(b"content-encoding", encoding.encode()), (b"vary", b"accept-encoding")]
     return BytesResponse(body, content_type, headers)
+
+
+def _weighed(accepted: str) -> str:
+    """Give the coding without its weight, unless that is 0: gzip for gzip;q=1.0."""
+    weighed = _WEIGHED.fullmatch(accepted)
+    return weighed[1] if weighed else ""
 
 
 def _timings(job: Job) -> Headers:
