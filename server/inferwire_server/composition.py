@@ -17,11 +17,9 @@ import structlog
 from inferwire_server import logs
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.core.ledger import JobLedger
-from inferwire_server.core.scheduling.tally import TallyOf
 from inferwire_server.core.sessions import Sessions
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.engine import Engine, QueueOptions
-from inferwire_server.engine.traced_engine import TracedEngine
 from inferwire_server.errors import invalid_input
 from inferwire_server.from_settings import (
     AnyRepository,
@@ -130,7 +128,7 @@ async def compose(
     try:
         async with (
             _sending_traces(identity, clock) if settings.traces else nullcontext() as traces,
-            _engine(backend, queue, tallies.of, clock, traces) as engine,
+            Engine(backend, queue, tallies.of, clock, None if traces is None else traces.current) as engine,
             Loader(engine, catalogue, repository.served, model_options(settings), batch_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
@@ -170,14 +168,6 @@ async def _sending_traces(identity: Identity, clock: Callable[[], float]) -> Asy
         yield traces
     finally:
         await traces.close()
-
-
-def _engine(
-    backend: Backend, queue: QueueOptions, tally_of: TallyOf, clock: Callable[[], float], traces: Traces | None
-) -> Engine:
-    if traces is None:
-        return Engine(backend, queue, tally_of, clock)
-    return TracedEngine(backend, queue, tally_of, clock, current=traces.current)
 
 
 def _services(

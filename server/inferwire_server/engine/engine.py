@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -51,10 +51,23 @@ class Submission(NamedTuple):
     received_at: float | None = None
 
 
+class Trace(Protocol):
+    """The trace that an inference is part of."""
+
+    def end(self, job: Job) -> None:
+        """Record a job that has ended."""
+        ...
+
+    def refuse(self, model: Model, submission: Submission, error: ServingError) -> None:
+        """Record that a job was not admitted."""
+        ...
+
+
 class Engine:
     """The devices and the models on them. Lives on one event loop.
 
-    Use as an async context manager: leaving it cancels what still runs and frees every model.
+    Use as an async context manager: leaving it cancels what still runs and frees every model. With `current_trace` each
+    inference is recorded in the trace that it gives as the inference is submitted.
 
     Attributes:
         threads: The threads that open served models.
@@ -65,7 +78,12 @@ class Engine:
     """
 
     def __init__(
-        self, backend: Backend, queue: QueueOptions, tally_of: TallyOf, clock: Callable[[], float] = monotonic
+        self,
+        backend: Backend,
+        queue: QueueOptions,
+        tally_of: TallyOf,
+        clock: Callable[[], float] = monotonic,
+        current_trace: Callable[[], Trace] | None = None,
     ) -> None:
         self.backend = backend
         self.threads = OpeningThreads("open", AT_ONCE)
@@ -74,6 +92,7 @@ class Engine:
         self._queue = queue
         self._tally_of = tally_of
         self._clock = clock
+        self._current_trace = current_trace
         self._devices: dict[str, Device] = {}
         self._models: set[Model] = set()
         self._idleness: dict[Model, Idleness] = {}
@@ -171,6 +190,10 @@ class Engine:
         """
         now = self._clock()
         deadline = None if submission.timeout_s is None else now + submission.timeout_s
+        # What but reads or writes states is no inference.
+        trace = None if self._current_trace is None or submission.work.states is not None else self._current_trace()
+        if trace is not None:
+            on_end = _recording(trace, on_end)
         idleness = self._idleness.get(model)
         if idleness is not None:
             on_end = idleness.until_end(on_end)
@@ -184,7 +207,12 @@ class Engine:
             submission.binding,
             received_at=submission.received_at,
         )
-        model.device.submit(job, at_once=at_once and model.terms.batching is None)
+        try:
+            model.device.submit(job, at_once=at_once and model.terms.batching is None)
+        except ServingError as refusal:
+            if trace is not None:
+                trace.refuse(model, submission, refusal)
+            raise
         if idleness is not None:
             idleness.use()
         return job
@@ -228,6 +256,18 @@ class Engine:
             scheduler = Scheduler(self._queue.capacity, self._queue.limit, name, self._queue.most_bytes)
             self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
         return self._devices[name]
+
+
+def _recording(trace: Trace, on_end: Callable[[Job], Any]) -> Callable[[Job], None]:
+    """Have a job's end recorded in its trace, after all others have heard of it."""
+
+    def tell_and_record(job: Job) -> None:
+        try:
+            on_end(job)
+        finally:
+            trace.end(job)
+
+    return tell_and_record
 
 
 async def _closed(*opening: OpeningThreads) -> int:
