@@ -182,7 +182,7 @@ def _services(
     uploads = UploadService(engine, parts.blobs, new_id, binding_terms(settings), allows_imports=settings.allow_imports)
     control = ModelControl(parts.loader, settings.allow_model_control, settings.watch)
     models = ModelService(catalogue, uploads, control, engine.reading, allows_exports=settings.allow_exports)
-    sequences = Sequences(engine)
+    sequences = Sequences()
     tensors = TensorService(tensor_limits(settings))
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
     shared_memory = SharedMemoryService(segments)

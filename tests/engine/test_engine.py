@@ -13,7 +13,6 @@ import pytest
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.core.scheduling.bindings import Binding
 from inferwire_server.core.scheduling.job import Job, JobState, Work
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.tensors import Tensor
@@ -114,28 +113,12 @@ async def test_a_job_runs_with_its_time_limit() -> None:
         assert job.model is model
 
 
-async def test_a_job_is_cancelled_whichever_device_it_is_on() -> None:
-    fake = a_model(is_open=False, devices=("GPU",))
-    async with an_engine(fake) as engine:
-        model = await engine.load(SOURCE, ModelOptions("m"))
-        job, end = submit(engine, model)
-        engine.cancel(job, "not wanted")
-        assert end.done()
-        assert job.state is JobState.CANCELLED
-
-
-async def test_a_job_or_a_binding_of_no_engine_is_a_bug() -> None:
+async def test_a_job_of_no_engine_is_a_bug() -> None:
     async with an_engine() as engine:
-        job, binding = Job("elsewhere", WORK, 0.0, received_at=0.0), Binding("elsewhere", None)
-        with pytest.raises(AssertionError, match="is of no model of an engine; this is a bug"):
-            engine.cancel(job, "not wanted")
-        with pytest.raises(AssertionError, match="<Job on elsewhere: queued> is of no model"):
-            engine.drop(job, 0, "not wanted")
-        with pytest.raises(AssertionError, match="<Binding of elsewhere: waits, 0 jobs> is of no model"):
-            engine.release(binding)
+        job = Job("elsewhere", WORK, 0.0, received_at=0.0)
         job.start(0.0)
         job.finish((), 0.0)
-        with pytest.raises(AssertionError, match="is of no model"):
+        with pytest.raises(AssertionError, match="<Job on elsewhere: finished> is of no model of an engine; this is a"):
             engine.answered(job)
 
 

@@ -86,8 +86,8 @@ async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Bat
         client.submit()
         with pytest.raises(ServingError, match="CPU's queue is full"):
             client.submit()
-        engine.cancel(cancelled_queued, "not wanted")
-        engine.cancel(cancelled_running, "not wanted")
+        model.device.cancel(cancelled_queued, "not wanted")
+        model.device.cancel(cancelled_running, "not wanted")
         waiting = Scrape(metrics)
         fake.gate.open()
         await asyncio.gather(*client.ends)
@@ -118,7 +118,7 @@ async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
         await asyncio.to_thread(fake.gate.wait_held, 1)
         whole = client.submit(stacked(GOOD, GOOD))
         assert Scrape(metrics).values["queued_jobs"] == 2
-        engine.drop(mixed, 0, "not wanted")
+        model.device.drop(mixed, 0, "not wanted")
         fake.gate.open()
         await asyncio.gather(*client.ends)
         engine.answered(whole, 2)

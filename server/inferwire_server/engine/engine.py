@@ -10,7 +10,6 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import Binding
 from inferwire_server.core.scheduling.job import FINISHED, Job, Work
@@ -216,33 +215,6 @@ class Engine:
         if idleness is not None:
             idleness.use()
         return job
-
-    def divide(self, model: Model, submission: Submission) -> list[Submission]:
-        """Divide a stack into submissions of one job each."""
-        works = model.device.divide(model, submission.work)
-        return [submission if work is submission.work else submission._replace(work=work) for work in works]
-
-    def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
-        """Cancel a job, queued or running; do nothing for one that has ended."""
-        model_of(job).device.cancel(job, reason, code)
-
-    def drop(self, job: Job, index: int, reason: str) -> None:
-        """Give up one of a job's executions: the job ends with the last of them. Do nothing if it has ended."""
-        model_of(job).device.drop(job, index, reason)
-
-    def bind(self, model: Model, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
-        """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
-
-        A caller may always wait `behind` a binding of its own that is ending.
-
-        Raises:
-            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model has gone.
-        """
-        return model.device.bind(model, on_end, behind)
-
-    def release(self, binding: Binding) -> None:
-        """Let a binding end with the last of its jobs; do nothing for one that has ended."""
-        model_of(binding).device.release(binding)
 
     def answered(self, job: Job, executions: int = 1) -> None:
         """Record that executions of a finished job are answered: what their call took besides the job is wire time."""

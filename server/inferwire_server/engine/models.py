@@ -6,7 +6,6 @@ from dataclasses import InitVar, dataclass, field
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
-from inferwire_server.core.scheduling.bindings import Binding
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.specs import ModelSpec
@@ -91,8 +90,8 @@ class Model:
         return f"<Model {self.name}{version} on {self.device.name}: {self.slots} slots>"
 
 
-def model_of(held: Job | Binding) -> Model:
-    """Give the model of a job or a binding, which to the core is a key of any type."""
-    if not isinstance(held.model, Model):
-        raise bug(f"{held!r} is of no model of an engine")
-    return held.model
+def model_of(job: Job) -> Model:
+    """Give the model of a job, which to the core is a key of any type."""
+    if not isinstance(job.model, Model):
+        raise bug(f"{job!r} is of no model of an engine")
+    return job.model

@@ -14,7 +14,7 @@ from inferwire_server.core.specs import ModelSpec, PortKey
 from inferwire_server.core.states import StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.engine import Engine, Submission
-from inferwire_server.engine.models import Model
+from inferwire_server.engine.models import Model, model_of
 from inferwire_server.errors import invalid_input, shutting_down
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.output_forms import transforms_of
@@ -101,7 +101,8 @@ class InferenceService:
         """
         self._require_open()
         model, submission = self._prepared(stack, received_at)
-        return [Prepared(model, each) for each in self._engine.divide(model, submission)]
+        works = model.device.divide(model, submission.work)
+        return [Prepared(model, submission._replace(work=work)) for work in works]
 
     def submit_prepared(self, prepared: Prepared, on_end: Callable[[Job], Any]) -> Job:
         """Queue executions of a stack as one job. `on_end` is called on the loop, once, after this call has returned.
@@ -135,11 +136,11 @@ class InferenceService:
 
     def drop(self, job: Job, index: int, reason: str) -> None:
         """Cancel one execution of a job, which ends with the last of them; do nothing for one that has ended."""
-        self._engine.drop(job, index, reason)
+        model_of(job).device.drop(job, index, reason)
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
-        self._engine.cancel(job, reason)
+        model_of(job).device.cancel(job, reason)
 
     def answered(self, job: Job, executions: int = 1) -> None:
         """Record that the answers to so many of an ended job's executions are written."""
@@ -181,7 +182,7 @@ class InferenceService:
         except TimeoutError:
             left, error = tuple(self._in_flight), shutting_down()
             for job in left:
-                self._engine.cancel(job, error.message, error.code)
+                model_of(job).device.cancel(job, error.message, error.code)
             return sum(job.work.executions for job in left)
         return 0
 

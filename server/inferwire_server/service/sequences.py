@@ -9,7 +9,6 @@ from typing import TypeAlias
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.bindings import Binding
 from inferwire_server.core.sessions import Session
-from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.service.values import SequenceCall
@@ -21,8 +20,7 @@ _Key: TypeAlias = tuple[Session | None, Model, int | str]
 class Sequences:
     """The sequences under way, and those that are ending: a sequence that starts anew waits for its last jobs."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self) -> None:
         self._bindings: dict[_Key, Binding] = {}
 
     def __len__(self) -> int:
@@ -45,10 +43,10 @@ class Sequences:
             yield binding
         except BaseException:
             if call.is_start:
-                self._engine.release(binding)
+                model.device.release(binding)
             raise
         if call.is_end:
-            self._engine.release(binding)
+            model.device.release(binding)
 
     def end(self, session: Session) -> None:
         """End all sequences of a session."""
@@ -73,8 +71,8 @@ class Sequences:
         return binding
 
     def _start(self, key: _Key) -> Binding:
-        before = self._release(key)
-        binding = self._engine.bind(key[1], self._forgetting(key), before)
+        _, model, _ = key
+        binding = model.device.bind(model, self._forgetting(key), behind=self._release(key))
         self._bindings[key] = binding
         return binding
 
@@ -89,5 +87,6 @@ class Sequences:
         """Let a sequence, if there is one, take no more jobs and end with its last; give its binding."""
         binding = self._bindings.get(key)
         if binding is not None:
-            self._engine.release(binding)
+            _, model, _ = key
+            model.device.release(binding)
         return binding
