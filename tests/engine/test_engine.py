@@ -9,6 +9,7 @@ from pathlib import Path
 from weakref import ref
 
 import pytest
+from structlog.testing import capture_logs
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -111,6 +112,33 @@ async def test_a_job_runs_with_its_time_limit() -> None:
         fake.gate.open()
         assert (await end).result() == (ROW,)
         assert job.model is model
+
+
+async def test_an_end_is_counted_then_told_and_then_traced_even_if_whoever_is_told_fails() -> None:
+    tallies, told = Tallies(), list[str]()
+
+    class Trace:
+        """The trace of each job."""
+
+        def end(self, job: Job) -> None:
+            told.append(f"traced as {job.state}")
+
+        def refuse(self, model: Model, submission: Submission, error: ServingError) -> None:
+            """Nothing is refused here."""
+
+    def on_end(job: Job) -> None:
+        told.append(f"told of {tallies.of('CPU', job.model).outcomes.total()}")
+        raise RuntimeError("nobody takes it")
+
+    clock = asyncio.get_running_loop().time
+    with capture_logs() as logged:
+        async with Engine(FakeBackend({"m": a_model()}), QueueOptions(), tallies.of, clock, Trace) as engine:
+            model = await engine.load(SOURCE, ModelOptions("m"), "1")
+            failing = engine.submit(model, Submission(WORK), on_end)
+            await engine.unload(model)
+    assert failing.state is JobState.FINISHED
+    assert told == ["told of 1", "traced as finished"]
+    assert [entry["event"] for entry in logged] == ["an end was not taken"]
 
 
 async def test_a_job_of_no_engine_is_a_bug() -> None:

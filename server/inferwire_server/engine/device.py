@@ -280,6 +280,7 @@ class Device:
                 self._free_model(model)
 
     def _end(self, job: Job) -> None:
+        """Count a job's end and tell of it: `Engine.submit` says who hears of it, and in which order."""
         self.tally(job.model).end(job)
         _tell(job.on_end, job)
 

@@ -184,6 +184,17 @@ class Engine:
 
         With `at_once` that may be before this returns, unless the model runs those of one turn of the loop together.
 
+        At a job's end, its device does this, in this order:
+
+        1. It counts the job in the model's tally.
+        2. The model's time without a job begins anew, if it is unloaded when idle.
+        3. `on_end`: the service takes the job out of those in flight, keeps in the session the outputs that are to stay
+           there, and tells the caller.
+        4. The job is recorded in its trace, also where `on_end` fails.
+
+        What has to be true whatever comes after it is first: where a caller cannot be told, the numbers are right and a
+        drain does not wait. Outputs are kept before the caller may read them. The caller does not wait for the trace.
+
         Raises:
             ServingError: QUEUE_FULL, or MODEL_NOT_READY if the model has gone.
         """

@@ -74,11 +74,11 @@ class Idleness:
     def until_end(self, on_end: OnEnd) -> OnEnd:
         """Make a job's end count as a use of the model, too."""
 
-        def ended(job: Job) -> None:
+        def use_and_tell(job: Job) -> None:
             self._used_at = self._loop.time()
             on_end(job)
 
-        return ended
+        return use_and_tell
 
     def use(self) -> None:
         """Record that a job waits for the model, which is loaded if it has to be."""

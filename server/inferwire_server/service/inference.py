@@ -128,7 +128,7 @@ class InferenceService:
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         submission = Submission(Work((), (), states), model.priority)
         job = self._submit(model, submission, sequence, lambda _: end.done() or end.set_result(None))
-        return await self._ended(job, end)
+        return await self._until_end(job, end)
 
     def release_sequences(self, session: Session, ids: Sequence[int]) -> None:
         """End sequences of a session when their last jobs have; pass over what is not under way."""
@@ -161,15 +161,15 @@ class InferenceService:
         """
         end: asyncio.Future[None] | None = None
 
-        def ended(_: Job) -> None:
+        def wake(_: Job) -> None:
             if end is not None and not end.done():
                 end.set_result(None)
 
-        job = self.submit(inference, ended, received_at, at_once=True)
+        job = self.submit(inference, wake, received_at, at_once=True)
         if job.state.is_terminal:
             return job
         end = asyncio.get_running_loop().create_future()
-        return await self._ended(job, end, waiting)
+        return await self._until_end(job, end, waiting)
 
     async def drain(self, grace_s: float) -> int:
         """Admit nothing more, wait for what runs, cancel what is left; give how many that were."""
@@ -242,29 +242,31 @@ class InferenceService:
         *,
         at_once: bool = False,
     ) -> Job:
-        def ended(job: Job) -> None:
+        def count_out_and_tell(job: Job) -> None:
             self._in_flight.discard(job)
             if self._draining and not self._in_flight:
                 self._idle.set()
             on_end(job)
 
         if sequence is None or not model.spec.states:
-            job = self._engine.submit(model, submission, ended, at_once=at_once)
+            job = self._engine.submit(model, submission, count_out_and_tell, at_once=at_once)
         else:
             with self._sequences.joined(model, sequence) as binding:
-                job = self._engine.submit(model, submission._replace(binding=binding), ended)
+                job = self._engine.submit(model, submission._replace(binding=binding), count_out_and_tell)
         if not job.state.is_terminal:
             self._in_flight.add(job)
         return job
 
     def _keeping(self, keeps: Mapping[int, StoredTensor], on_end: Callable[[Job], Any]) -> Callable[[Job], Any]:
-        def ended(job: Job) -> None:
+        def keep_and_tell(job: Job) -> None:
             self._tensors.keep_outputs(job, keeps)
             on_end(job)
 
-        return ended
+        return keep_and_tell
 
-    async def _ended(self, job: Job, end: asyncio.Future[None], waiting: AbstractContextManager[None] = _SIMPLY) -> Job:
+    async def _until_end(
+        self, job: Job, end: asyncio.Future[None], waiting: AbstractContextManager[None] = _SIMPLY
+    ) -> Job:
         try:
             with waiting:
                 await end

@@ -54,13 +54,13 @@ class JobService:
         loop = asyncio.get_running_loop()
         end: asyncio.Future[None] = loop.create_future()
 
-        def ended(job: Job) -> None:
+        def wake_and_keep(job: Job) -> None:
             end.set_result(None)
             self._ledger.ended(job_id, _byte_size(job), loop.time())
             if not self._is_expiring:
                 self._expire_later()
 
-        job = self._inference.submit(inference, ended, is_kept=True)
+        job = self._inference.submit(inference, wake_and_keep, is_kept=True)
         job_id = self._ledger.add(NamedJob(job, end))
         return job_id
 
