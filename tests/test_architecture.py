@@ -48,6 +48,7 @@ COMPOSITION = tuple(
     f"inferwire_server.{name}"
     for name in ("process", "server", "sockets", "renewals", "composition", "from_settings", "traces")
 )
+COUNTS = ("inferwire_server.metrics", "inferwire_server.tallies")
 OPEN_INFERENCE = "inferwire_server.open_inference"
 OIP_STUBS = f"{OPEN_INFERENCE}.stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
@@ -182,14 +183,14 @@ def host_knows_only_core(found: Import) -> bool:
 def engine_knows_only_core(found: Import) -> bool:
     """Keep whatever stands on the engine, and what is behind its backend, out of it."""
     return lies_in(found.importer, "inferwire_server.engine") and found.is_of(
-        HOST, OPENVINO_BACKEND, REPOSITORY, "inferwire_server.service", *COMPOSITION, SERVER_TRANSPORT
+        HOST, OPENVINO_BACKEND, REPOSITORY, "inferwire_server.service", *COUNTS, *COMPOSITION, SERVER_TRANSPORT
     )
 
 
 def repository_stands_on_the_engine(found: Import) -> bool:
     """Keep the service, the transports and the runtime out of the repository."""
     return lies_in(found.importer, REPOSITORY) and found.is_of(
-        OPENVINO_BACKEND, "inferwire_server.service", *COMPOSITION, SERVER_TRANSPORT
+        OPENVINO_BACKEND, "inferwire_server.service", *COUNTS, *COMPOSITION, SERVER_TRANSPORT
     )
 
 
@@ -383,6 +384,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     ),
     (backend_knows_its_protocol, OPENVINO_BACKEND, "from inferwire_server.engine.device import Device"),
     (repository_stands_on_the_engine, REPOSITORY, "from inferwire_server.service import Services"),
+    (repository_stands_on_the_engine, REPOSITORY, "from inferwire_server.tallies import Tallies"),
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
     (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.rest.app"),

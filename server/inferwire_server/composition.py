@@ -40,7 +40,6 @@ from inferwire_server.metrics import Metrics, of_build, of_models, of_occupancie
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.entries import as_utf8
 from inferwire_server.repository.loader import Loader
-from inferwire_server.repository.tallies import Tallies
 from inferwire_server.service import (
     AccessService,
     DeviceService,
@@ -62,6 +61,7 @@ from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.settings import Settings
+from inferwire_server.tallies import Tallies
 
 if TYPE_CHECKING:
     from inferwire_server.traces import Traces

@@ -21,7 +21,7 @@ from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.tally import OUTCOMES, Histogram, Tally
 from inferwire_server.engine.device import Device
 from inferwire_server.repository.catalogue import Served
-from inferwire_server.repository.tallies import Tallies, labels_of
+from inferwire_server.tallies import Tallies, labels_of
 
 _LABELS = ("model", "version", "device")
 

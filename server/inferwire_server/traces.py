@@ -37,8 +37,8 @@ from inferwire_server.core.scheduling.tally import REFUSED
 from inferwire_server.engine.engine import Submission
 from inferwire_server.engine.models import Model, model_of
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.repository.tallies import labels_of
 from inferwire_server.service.health import Identity
+from inferwire_server.tallies import labels_of
 
 log = structlog.stdlib.get_logger()
 

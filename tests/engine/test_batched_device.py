@@ -29,7 +29,7 @@ from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.opening import Opened
 from inferwire_server.errors import ServingError
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 U32 = BY_NAME["u32"]
 KINDS = (U32, BY_NAME["u4"], BY_NAME["string"])

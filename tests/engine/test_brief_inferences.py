@@ -30,7 +30,7 @@ from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.opening import Opened
 from inferwire_server.engine.quick_slot import STRIKES, TRIALS
 from inferwire_server.errors import ServingError
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
 

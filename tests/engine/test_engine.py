@@ -22,7 +22,7 @@ from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 SOURCE = Source(Path("m.xml"))
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))

@@ -31,7 +31,7 @@ from inferwire_server.engine.opening import open_model
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
 from inferwire_server.openvino_backend.slots import OpenVinoSlot
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 SOURCE = Source(Path("m.xml"))
 WORK = Work((Tensor(BY_NAME["f32"], (1, 4), bytes(16)),), (0,))

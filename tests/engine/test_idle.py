@@ -15,7 +15,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.models import Model
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 LIMIT_S = 10.0
 

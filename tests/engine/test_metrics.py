@@ -23,7 +23,7 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.metrics import Metrics, of_occupancies, of_tallies
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 GOOD = Work((Tensor(BY_NAME["f32"], (1, 4), bytes(16)),), (0,))
 BAD = Work((Tensor(BY_NAME["f32"], (1, 4), b"poison".ljust(16)),), (0,))

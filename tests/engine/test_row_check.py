@@ -24,7 +24,7 @@ from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.row_check import check_rows_are_independent
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 MODELS = Path(__file__).parents[2] / "deploy/models"
 DIGITS = Source(MODELS / "digits_mlp/1/digits_mlp.xml")

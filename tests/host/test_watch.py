@@ -26,7 +26,7 @@ from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.loader import Loader
 from inferwire_server.repository.no_repository import NoRepository
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoM
 from inferwire_server.openvino_backend.graphs import Graphs
 from inferwire_server.openvino_backend.quick import MOST_WEIGHT_BYTES
 from inferwire_server.openvino_backend.slots import MAX_COPIED_INPUT_BYTES, OpenVinoQuickSlot
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 DIGITS = Path(__file__).parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
 BYTE_TYPES = [row for row in ELEMENT_TYPES if row.name not in NOT_ON_CPU and not row.is_string]

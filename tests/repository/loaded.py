@@ -13,7 +13,7 @@ from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.loader import Loader
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 
 async def reason_of(backend: Backend, root: Path, options: ModelOptions) -> str:

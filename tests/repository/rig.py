@@ -25,7 +25,7 @@ from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.entries import Entry, Overrides
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.loader import Loader
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
 

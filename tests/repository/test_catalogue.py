@@ -11,7 +11,7 @@ from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.catalogue import Catalogue, Served
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 FILES = frozenset({("model.onnx", 1, 2, 3)})
 

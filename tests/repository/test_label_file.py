@@ -13,7 +13,7 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.entries import Entry
 from inferwire_server.repository.label_file import read_labels
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 
 @pytest.mark.parametrize(

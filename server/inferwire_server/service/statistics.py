@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.scheduling.tally import Histogram, Runs, Tally
 from inferwire_server.repository.catalogue import Catalogue
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 
 
 @dataclass(frozen=True, slots=True)

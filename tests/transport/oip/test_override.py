@@ -20,10 +20,10 @@ from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
-from inferwire_server.repository.tallies import Tallies
 from inferwire_server.server import Composition
 from inferwire_server.service.values import ServedModel
 from inferwire_server.settings import Settings
+from inferwire_server.tallies import Tallies
 from inferwire_server.transport.oip.config import describe
 from inferwire_server.transport.oip.override import read_override
 

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from inferwire_server.composition import Composition
 from inferwire_server.core.scheduling.lane import ModelKey
 from inferwire_server.metrics import Metrics, of_tallies
-from inferwire_server.repository.tallies import Tallies
+from inferwire_server.tallies import Tallies
 from inferwire_server.transport.relay.sums import GAUGES, sum_metrics
 
 NASTY = 'a "quoted" \\ back\\nslash, a\nline, # HELP me {le="+Inf"} 7, \x0b and \u2028'

@@ -13,7 +13,7 @@ from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.metrics import Metrics, of_tallies
 from inferwire_server.repository.catalogue import Served
-from inferwire_server.repository.tallies import KEPT_S, Tallies
+from inferwire_server.tallies import KEPT_S, Tallies
 
 
 class Rig:
