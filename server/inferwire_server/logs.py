@@ -7,8 +7,8 @@ import sys
 
 import structlog
 
-from inferwire_server.core.log_words import LEVELS, LogFormat, LogLevel
 from inferwire_server.log_lines import LineHandler
+from inferwire_server.log_words import LEVELS, LogFormat, LogLevel
 
 _NUMBERS = dict(
     zip(LEVELS, (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL + 1), strict=True)

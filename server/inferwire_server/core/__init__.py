@@ -1,1 +1,4 @@
-"""The rules: jobs, queues, sessions, specs. Time is an argument; sockets and threads are elsewhere."""
+"""The rules: jobs, queues, sessions, specs, API keys; and the values of them that every layer knows.
+
+Time is an argument; sockets and threads are elsewhere.
+"""
