@@ -39,7 +39,7 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         self._is_small = True
         self._before: _States | None = None
         super().__init__(graphs, spec, keeps_states=True)
-        graphs.add_follower(self)
+        graphs.add_holder(self)
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run an inference on its caller's states."""
@@ -55,7 +55,7 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         with self._lock:
             return super().access(states)
 
-    def follow(self) -> None:
+    def move_to_current(self) -> None:
         """Move to the graph that runs what comes, unless it is running: then it does so before its next run."""
         if not self._lock.acquire(blocking=False):
             return

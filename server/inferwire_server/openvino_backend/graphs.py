@@ -53,10 +53,10 @@ class Graph:
         return not self.is_spoilt
 
 
-class Follower(Protocol):
+class GraphHolder(Protocol):
     """Something that keeps a graph in memory while nothing runs in it."""
 
-    def follow(self) -> None:
+    def move_to_current(self) -> None:
         """Go to the graph that runs what comes, if that can be now."""
         ...
 
@@ -76,8 +76,8 @@ class Graphs:
         self.failures = Failures()
         self._renew = renew
         self.renewing = Lock()
-        self._followers: WeakSet[Follower] = WeakSet()
-        self._following = Lock()
+        self._holders: WeakSet[GraphHolder] = WeakSet()
+        self._holders_lock = Lock()
         ports = (*compiled.inputs, *compiled.outputs)
         self.can_be_spoilt = any(port.get_partial_shape().is_dynamic for port in ports)
 
@@ -86,10 +86,10 @@ class Graphs:
         """The compiled model that runs what comes."""
         return self.current.compiled
 
-    def add_follower(self, follower: Follower) -> None:
-        """Have it follow whenever there is a new graph, for as long as anybody else has it."""
-        with self._following:
-            self._followers.add(follower)
+    def add_holder(self, holder: GraphHolder) -> None:
+        """Have it move whenever there is a new graph, for as long as anybody else has it."""
+        with self._holders_lock:
+            self._holders.add(holder)
 
     def good(self) -> Graph:
         """Give the graph that runs what comes, once there is another where an inference has failed in it."""
@@ -131,10 +131,10 @@ class Graphs:
                 # One that fails in it as the first leaves nothing that another's shapes could be taken for.
                 renewed.is_spoilt = False
                 self.current = renewed
-                with self._following:
-                    followers = tuple(self._followers)
-                for follower in followers:
-                    follower.follow()
+                with self._holders_lock:
+                    holders = tuple(self._holders)
+                for holder in holders:
+                    holder.move_to_current()
 
     def another(self) -> Graph | None:
         """Make a graph for what may well fail, so that nobody suffers from it; None where there can be none.
