@@ -20,7 +20,7 @@ from inferwire_server.core.scheduling.job import Job, JobState, Timings, Work
 from inferwire_server.core.scheduling.lane import ModelKey, Terms
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
-from inferwire_server.core.scheduling.tally import Runs, Tally, TallyOf
+from inferwire_server.core.scheduling.tally import Durations, Tally, TallyOf
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
@@ -99,7 +99,7 @@ async def a_rig(
     await rig.is_usable()
     await device.remove_model("m", GONE)
     assert tally.submitted == tally.outcomes.total()
-    assert tally.runs.get(1, Runs()).count <= tally.batch_sizes.count
+    assert tally.runs.get(1, Durations()).count <= tally.batch_sizes.count
     device.close()
 
 

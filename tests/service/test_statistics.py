@@ -12,7 +12,7 @@ from tests.service.conftest import ComposeFakes
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Job
-from inferwire_server.core.scheduling.tally import Runs
+from inferwire_server.core.scheduling.tally import Durations
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
@@ -47,7 +47,9 @@ async def test_before_the_first_inference_all_is_zero(serving: ComposeFakes) -> 
     async with serving(FakeModel(echo_spec("b")), FakeModel(echo_spec("a")), broken=("broken",)) as server:
         found = server.services.statistics.read()
         assert [(model.name, model.version, model.last_s) for model in found] == [("a", "1", None), ("b", "1", None)]
-        assert [found[0].success, found[0].fail, found[0].queue, found[0].compute, found[0].runs] == [Runs()] * 4 + [{}]
+        unused = found[0]
+        assert [unused.success, unused.fail, unused.queue, unused.compute] == [Durations()] * 4
+        assert unused.runs == {}
         assert server.services.statistics.read("b") == server.services.statistics.read("b", "1") == found[1:]
         assert server.services.statistics.read("broken") == server.services.statistics.read("nobody") == []
         with pytest.raises(ServingError, match="version 9 is not found"):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from inferwire_server.core.scheduling.job import JobState
-from inferwire_server.core.scheduling.tally import Histogram, Runs, Tally
+from inferwire_server.core.scheduling.tally import Durations, Histogram, Tally
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.tallies import Tallies
 
@@ -29,11 +29,11 @@ class ModelStatistics:
     name: str
     version: str
     last_s: float | None
-    success: Runs
-    fail: Runs
-    queue: Runs
-    compute: Runs
-    runs: dict[int, Runs]
+    success: Durations
+    fail: Durations
+    queue: Durations
+    compute: Durations
+    runs: dict[int, Durations]
 
 
 class StatisticsService:
@@ -67,12 +67,12 @@ class StatisticsService:
             name,
             version,
             None if last is None else self._epoch_of(last),
-            success=_sum(_runs(tally.total) for tally in tallies),
-            fail=_sum(Runs(_failures(tally), tally.failed_s) for tally in tallies),
-            queue=_sum(_runs(tally.queue) for tally in tallies),
-            compute=_sum(_runs(tally.inference) for tally in tallies),
+            success=_sum(_durations(tally.total) for tally in tallies),
+            fail=_sum(Durations(_failures(tally), tally.failed_s) for tally in tallies),
+            queue=_sum(_durations(tally.queue) for tally in tallies),
+            compute=_sum(_durations(tally.inference) for tally in tallies),
             runs={
-                rows: _sum(tally.runs.get(rows, Runs()) for tally in tallies)
+                rows: _sum(tally.runs.get(rows, Durations()) for tally in tallies)
                 for rows in sorted({rows for tally in tallies for rows in tally.runs})
             },
         )
@@ -82,10 +82,10 @@ def _failures(tally: Tally) -> int:
     return tally.outcomes.total() - tally.outcomes[JobState.FINISHED]
 
 
-def _runs(histogram: Histogram) -> Runs:
-    return Runs(histogram.count, histogram.total)
+def _durations(histogram: Histogram) -> Durations:
+    return Durations(histogram.count, histogram.total)
 
 
-def _sum(parts: Iterable[Runs]) -> Runs:
+def _sum(parts: Iterable[Durations]) -> Durations:
     parts = list(parts)
-    return Runs(sum(part.count for part in parts), sum(part.seconds for part in parts))
+    return Durations(sum(part.count for part in parts), sum(part.seconds for part in parts))

@@ -6,7 +6,7 @@ import pytest
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Apart, Job, Work
-from inferwire_server.core.scheduling.tally import SECONDS_BUCKETS, Histogram, Runs, Tally
+from inferwire_server.core.scheduling.tally import SECONDS_BUCKETS, Durations, Histogram, Tally
 from inferwire_server.errors import ServingError
 
 WORK = Work((), ())
@@ -48,7 +48,7 @@ def test_inferences_are_told_apart_by_their_rows() -> None:
     tally = Tally()
     for rows, seconds in ((1, 0.5), (4, 1.0), (1, 0.25)):
         tally.end_runs(rows, seconds)
-    assert tally.runs == {1: Runs(2, 0.75), 4: Runs(1, 1.0)}
+    assert tally.runs == {1: Durations(2, 0.75), 4: Durations(1, 1.0)}
 
 
 def test_a_stack_is_counted_as_its_executions() -> None:

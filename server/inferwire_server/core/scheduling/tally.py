@@ -51,8 +51,8 @@ class Histogram:
 
 
 @dataclass(slots=True)
-class Runs:
-    """How many inferences there were, and how long all of them took."""
+class Durations:
+    """How many there were of something that takes time, and how long all of them took."""
 
     count: int = 0
     seconds: float = 0.0
@@ -82,7 +82,7 @@ class Tally:
     total: Histogram = field(default_factory=partial(Histogram, SECONDS_BUCKETS))
     wire: Histogram = field(default_factory=partial(Histogram, SECONDS_BUCKETS))
     batch_sizes: Histogram = field(default_factory=partial(Histogram, BATCH_BUCKETS))
-    runs: dict[int, Runs] = field(default_factory=dict[int, Runs])
+    runs: dict[int, Durations] = field(default_factory=dict[int, Durations])
     failed_s: float = 0.0
     last_finished_at: float | None = None
 
@@ -120,7 +120,7 @@ class Tally:
         """Count inferences of so many rows each, and how long all of them took."""
         runs = self.runs.get(rows)
         if runs is None:
-            runs = self.runs[rows] = Runs()
+            runs = self.runs[rows] = Durations()
         runs.count += times
         runs.seconds += seconds
 

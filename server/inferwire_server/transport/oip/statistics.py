@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.scheduling.tally import Runs
+from inferwire_server.core.scheduling.tally import Durations
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.statistics import ModelStatistics
@@ -46,16 +46,16 @@ def _described(model: ModelStatistics) -> dict[str, Any]:
             "fail": _duration(model.fail),
             "queue": _duration(model.queue),
             **_phases(model.compute),
-            "cache_hit": _duration(Runs()),
-            "cache_miss": _duration(Runs()),
+            "cache_hit": _duration(Durations()),
+            "cache_miss": _duration(Durations()),
         },
         "batch_stats": [{"batch_size": rows, **_phases(runs)} for rows, runs in model.runs.items()],
     }
 
 
-def _phases(compute: Runs) -> dict[str, dict[str, int]]:
+def _phases(compute: Durations) -> dict[str, dict[str, int]]:
     """Describe the time in slots. Inputs are read where they lie, so that bringing them in and out is part of it."""
-    beside = Runs(compute.count)
+    beside = Durations(compute.count)
     return {
         "compute_input": _duration(beside),
         "compute_infer": _duration(compute),
@@ -63,5 +63,5 @@ def _phases(compute: Runs) -> dict[str, dict[str, int]]:
     }
 
 
-def _duration(runs: Runs) -> dict[str, int]:
-    return {"count": runs.count, "ns": round(runs.seconds * 1e9)}
+def _duration(durations: Durations) -> dict[str, int]:
+    return {"count": durations.count, "ns": round(durations.seconds * 1e9)}
