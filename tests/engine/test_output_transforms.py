@@ -72,15 +72,15 @@ def held_by(outcome: Outcome) -> list[int]:
 
 
 def test_outputs_that_are_kept_hold_no_memory_of_what_ran_with_them() -> None:
-    outputs = (1, 0)
-    works = [Work((row(fill), row(fill + 1)), outputs, kept=kept) for fill, kept in ((1, (1,)), (3, ()), (5, outputs))]
+    outputs, cases = (1, 0), ((1, (1,)), (3, ()), (5, (1, 0)))
+    works = [Work((row(fill), row(fill + 1)), outputs, copied=copied) for fill, copied in cases]
     given = outcomes(*[Job("echo", work, 0.0) for work in works])
     assert [held_by(outcome) for outcome in given] == [[16, 48], [48, 48], [16, 16]]
     assert given == [(row(fill + 1), row(fill)) for fill in (1, 3, 5)]
 
 
 def test_what_is_made_of_an_output_that_is_kept_is_as_it_was_made() -> None:
-    works = [Work((row(fill),), (0,), transforms=(shouted,), kept=(0,)) for fill in (1, 2)]
+    works = [Work((row(fill),), (0,), transforms=(shouted,), copied=(0,)) for fill in (1, 2)]
     given = outcomes(*[Job("echo", work, 0.0) for work in works])
     assert given == [(shouted(row(1)),), (shouted(row(2)),)]
     assert [held_by(outcome) for outcome in given] == [[17], [17]]

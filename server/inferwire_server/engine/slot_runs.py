@@ -137,7 +137,7 @@ class SlotRun:
 
     def _for_caller(self, job: Job, work: Work, outputs: tuple[Tensor, ...]) -> Result:
         """Make what its caller gets of the outputs that a job has from a run with others."""
-        return self._outcome(_transformed, job, work, outputs) if work.transforms or work.kept else outputs
+        return self._outcome(_transformed, job, work, outputs) if work.transforms or work.copied else outputs
 
     def _profile(self, wanted: Sequence[_Held]) -> None:
         profile = self.slot.profile()
@@ -160,12 +160,12 @@ class SlotRun:
 
 
 def _transformed(job: Job, work: Work, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Transform outputs, and copy those that are kept: a view would hold the memory of all that ran together."""
+    """Transform outputs, and copy those that outlive the job: a view would hold the memory of all that ran together."""
     if work.transforms:
         pairs = zip(_transforms_for(job, work), outputs, strict=True)
         outputs = tuple([tensor if transform is None else transform(tensor) for transform, tensor in pairs])
     ports = zip(work.outputs, outputs, strict=True)
-    return tuple([tensor.on_its_own() if port in work.kept else tensor for port, tensor in ports])
+    return tuple([tensor.on_its_own() if port in work.copied else tensor for port, tensor in ports])
 
 
 def _transforms_for(job: Job, work: Work) -> Transforms:

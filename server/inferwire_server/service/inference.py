@@ -75,11 +75,11 @@ class InferenceService:
         received_at: float | None = None,
         *,
         at_once: bool = False,
-        is_kept: bool = False,
+        is_named: bool = False,
     ) -> Job:
         """Queue an inference. `on_end` is called on the loop, once, after this call has returned.
 
-        With `at_once` a brief one may end before that. One that `is_kept` has its result for long, and not only until
+        With `at_once` a brief one may end before that. One that `is_named` has its result for long, and not only until
         it is answered. Whoever knows when the request was read, by the monotonic clock, says so, and says later when
         it is `answered`.
 
@@ -87,7 +87,7 @@ class InferenceService:
             ServingError: If the model, the inputs or the queue do not allow it.
         """
         self._require_open()
-        model, submission = self._prepared(inference, received_at, is_kept=is_kept)
+        model, submission = self._prepared(inference, received_at, is_named=is_named)
         wanted = inference.wanted
         if wanted.keeps:
             on_end = self._keeping(wanted.keeps, on_end)
@@ -187,7 +187,7 @@ class InferenceService:
         return 0
 
     def _prepared(
-        self, inference: Inference, received_at: float | None, *, is_kept: bool = False
+        self, inference: Inference, received_at: float | None, *, is_named: bool = False
     ) -> tuple[Model, Submission]:
         """Find the model and put the inputs into its order."""
         wanted, given, executions = inference
@@ -219,7 +219,7 @@ class InferenceService:
             is_profiled=wanted.is_profiled,
             transforms=transforms,
             executions=executions,
-            kept=outputs if is_kept else wanted.keeps,
+            copied=outputs if is_named else wanted.keeps,
             carried_bytes=carried_bytes,
         )
         return model, Submission(work, wanted.priority or model.priority, timeout_s, received_at=received_at)

@@ -60,7 +60,7 @@ class JobService:
             if not self._is_expiring:
                 self._expire_later()
 
-        job = self._inference.submit(inference, wake_and_keep, is_kept=True)
+        job = self._inference.submit(inference, wake_and_keep, is_named=True)
         job_id = self._ledger.add(NamedJob(job, end))
         return job_id
 

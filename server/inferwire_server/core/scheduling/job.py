@@ -76,7 +76,8 @@ class Work(NamedTuple):
         executions: How many executions of equal shapes it is, the rows of one behind those of the other. More than
             one make a stack: see `core.scheduling.stacks`.
         one_by_one: Whether each execution of a stack is an inference of its own.
-        kept: Which of `outputs` are kept after the job's end. They may not hold the memory of what ran with them.
+        copied: Which of `outputs` are copied where they lie among more: those that are kept after the job's end may not
+            hold the memory of what ran with them.
         carried_bytes: How much of the inputs came with the call, and is in memory for this work alone.
     """
 
@@ -87,7 +88,7 @@ class Work(NamedTuple):
     transforms: Transforms = ()
     executions: int = 1
     one_by_one: bool = False
-    kept: Collection[int] = ()
+    copied: Collection[int] = ()
     carried_bytes: int = 0
 
 
