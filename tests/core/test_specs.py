@@ -35,19 +35,19 @@ def u8(*shape: int) -> Tensor:
 
 def refusal(model: ModelSpec, *given: tuple[PortKey, Tensor]) -> str:
     with pytest.raises(ServingError) as caught:
-        model.bind(given)
+        model.arrange(given)
     assert caught.value.code is Code.INVALID_INPUT
     return caught.value.message
 
 
 def test_a_stack_is_bound_by_the_shapes_of_one_of_its_executions() -> None:
     one_row = a_model(port("x", shape=(Dimension(1, 1), Dimension(4, 4))))
-    (bound,) = one_row.bind([("x", u8(3, 4))], 3)
-    assert bound.shape == (3, 4)
+    (arranged,) = one_row.arrange([("x", u8(3, 4))], 3)
+    assert arranged.shape == (3, 4)
     with pytest.raises(ServingError, match=r"has shape \[2,4\], expected \[1,4\]"):
-        one_row.bind([("x", u8(6, 4))], 3)
+        one_row.arrange([("x", u8(6, 4))], 3)
     with pytest.raises(ServingError, match="has 11 bytes, expected 12"):
-        one_row.bind([("x", Tensor(BY_NAME["u8"], (3, 4), bytes(11)))], 3)
+        one_row.arrange([("x", Tensor(BY_NAME["u8"], (3, 4), bytes(11)))], 3)
 
 
 # --- dimensions and shapes
@@ -100,8 +100,8 @@ def test_a_scalar_port_admits_the_empty_shape() -> None:
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a"), (0, 1), (1, "a"), ("b", 0)])
 def test_inputs_come_in_any_order_by_name_or_number(order: tuple[PortKey, PortKey]) -> None:
     tensors = {"a": u8(1), "b": u8(2), 0: u8(1), 1: u8(2)}
-    bound = a_model().bind((key, tensors[key]) for key in order)
-    assert [tensor.shape for tensor in bound] == [(1,), (2,)]
+    arranged = a_model().arrange((key, tensors[key]) for key in order)
+    assert [tensor.shape for tensor in arranged] == [(1,), (2,)]
 
 
 def test_an_input_nobody_knows_is_named_with_those_there_are() -> None:
@@ -117,7 +117,7 @@ def test_a_number_that_is_no_input_is_named() -> None:
 
 def test_a_model_without_inputs_takes_none() -> None:
     model = ModelSpec("m", (), (port("y"),))
-    assert model.bind(()) == ()
+    assert model.arrange(()) == ()
     assert refusal(model, ("x", u8(1))) == "input 'x' of model 'm' is not known, expected one of none"
 
 
@@ -156,7 +156,7 @@ def test_shapes_of_very_many_dimensions_are_refused() -> None:
     tensor = Tensor(BY_NAME["u8"], (2**63 - 1,) * 300, b"1")
     assert refusal(model, ("x", tensor)) == "input 'x' of model 'm' has 300 dimensions, expected at most 64"
     assert refusal(model, ("x", Tensor(BY_NAME["u8"], (1,) * 65, b"1"))) is not None
-    assert model.bind([("x", Tensor(BY_NAME["u8"], (1,) * 64, b"1"))])
+    assert model.arrange([("x", Tensor(BY_NAME["u8"], (1,) * 64, b"1"))])
 
 
 def test_a_shape_of_more_elements_than_fit_anywhere_is_refused_by_its_bytes() -> None:
@@ -177,14 +177,14 @@ def test_an_input_is_checked_to_its_bytes() -> None:
 def test_an_input_is_checked_to_its_bytes_whenever_it_comes() -> None:
     model = a_model(port("x"))
     good, bad = u8(2), Tensor(BY_NAME["u8"], (2,), bytes(3))
-    assert model.bind([("x", good)]) == model.bind([("x", good)])
+    assert model.arrange([("x", good)]) == model.arrange([("x", good)])
     assert refusal(model, ("x", bad)) == refusal(model, ("x", bad)) == refusal(a_model(port("x")), ("x", bad))
 
 
 def test_a_boolean_is_checked_to_its_values_whenever_it_comes() -> None:
     model = a_model(port("x", element_type="boolean"))
     boolean = BY_NAME["boolean"]
-    model.bind([("x", Tensor(boolean, (1,), b"\1"))])
+    model.arrange([("x", Tensor(boolean, (1,), b"\1"))])
     assert "neither 0 nor 1" in refusal(model, ("x", Tensor(boolean, (1,), b"\2")))
 
 
@@ -193,10 +193,10 @@ def test_strings_that_are_very_many_are_seen_by_the_slot_that_reads_them(count: 
     model = a_model(port("x", element_type="string"))
     whole = Tensor(BY_NAME["string"], (count,), bytes(4 * count))
     malformed = whole._replace(data=b"\1" + bytes(4 * count - 1))
-    assert model.bind([("x", whole)]) == (whole,)
+    assert model.arrange([("x", whole)]) == (whole,)
     reason = f"input 'x' of model 'm' is no string[{count}]: string {count - 1} of {count} has 3 bytes of its length"
     if is_left_to_slot(malformed):
-        assert model.bind([("x", malformed)]) == (malformed,)
+        assert model.arrange([("x", malformed)]) == (malformed,)
         with pytest.raises(ServingError) as caught:
             list(strings_of(model.prefix_of(0), malformed))
         assert caught.value.message.startswith(reason)
@@ -210,10 +210,10 @@ def test_strings_of_a_stack_are_looked_at_or_refused(count: int) -> None:
     model = a_model(port("x", element_type="string"))
     stack = ("x", Tensor(BY_NAME["string"], (count,), bytes(4 * count)))
     if count <= MOST_STRINGS:
-        assert model.bind([stack], 2) == (stack[1],)
+        assert model.arrange([stack], 2) == (stack[1],)
         return
     with pytest.raises(ServingError) as caught:
-        model.bind([stack], 2)
+        model.arrange([stack], 2)
     assert caught.value.message == "input 'x' of model 'm' has too many strings for a stack of 2 executions"
     assert caught.value.code is Code.INVALID_INPUT
 
@@ -235,13 +235,13 @@ def test_a_name_that_two_ports_share_names_neither() -> None:
     one, other = port("a", "shared"), port("b", "shared")
     model = a_model(one, other)
     assert refusal(model, ("shared", u8(1))).startswith("input 'shared' of model 'm' is not known")
-    assert len(model.bind([("a", u8(1)), ("b", u8(1))])) == 2
+    assert len(model.arrange([("a", u8(1)), ("b", u8(1))])) == 2
 
 
 def test_a_port_answers_to_each_of_its_names_and_to_its_protocol_name() -> None:
     model = a_model(port("long_name", "x", oip_name="input_0"))
     for name in ("long_name", "x", "input_0"):
-        assert model.bind([(name, u8(1))])[0].shape == (1,)
+        assert model.arrange([(name, u8(1))])[0].shape == (1,)
 
 
 # --- outputs

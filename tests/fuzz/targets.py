@@ -60,7 +60,7 @@ class Target:
 
 
 def _bind(inference: Inference) -> None:
-    SPEC.bind(inference.inputs)  # pyright: ignore[reportArgumentType] - none of them is kept on the server
+    SPEC.arrange(inference.inputs)  # pyright: ignore[reportArgumentType] - none of them is kept on the server
 
 
 def over_grpc(data: bytes) -> None:
@@ -76,7 +76,7 @@ def over_rest(data: bytes) -> None:
 
 def raw_body(data: bytes) -> None:
     name, tensor = raw_input(ALONE, data)
-    ALONE.bind([(name, tensor)])
+    ALONE.arrange([(name, tensor)])
 
 
 def length_header(data: bytes) -> None:

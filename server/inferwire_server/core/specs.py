@@ -137,7 +137,7 @@ class ModelSpec:
             raise invalid_input(self._unknown("input", key, self.inputs))
         self._checked_shape(index, element_type, shape, 1)
 
-    def bind(self, given: Iterable[tuple[PortKey, Tensor]], count: int = 1) -> tuple[Tensor, ...]:
+    def arrange(self, given: Iterable[tuple[PortKey, Tensor]], count: int = 1) -> tuple[Tensor, ...]:
         """Put a caller's inputs into the model's order, or those of a stack of so many executions.
 
         What very many strings are is left to the slot that reads them to see, with the same sentence. So many of a
@@ -146,19 +146,19 @@ class ModelSpec:
         Raises:
             ServingError: INVALID_INPUT if one is unknown, missing, given twice, or does not fit.
         """
-        bound: list[Tensor | None] = [None] * len(self.inputs)
+        arranged: list[Tensor | None] = [None] * len(self.inputs)
         for key, tensor in given:
             index = self._input_index.get(key)
             if index is None:
                 raise invalid_input(self._unknown("input", key, self.inputs))
-            if bound[index] is not None:
+            if arranged[index] is not None:
                 raise invalid_input(f"input '{self.inputs[index].oip_name}' of model '{self.name}' is given twice")
             if tensor.byte_size != self._checked_shape(index, tensor.element_type, tensor.shape, count):
                 self._check_values(index, tensor, count)
-            bound[index] = tensor
-        complete = tuple([tensor for tensor in bound if tensor is not None])
-        if len(complete) != len(bound):
-            missing = ", ".join(f"'{self.inputs[i].oip_name}'" for i, tensor in enumerate(bound) if tensor is None)
+            arranged[index] = tensor
+        complete = tuple([tensor for tensor in arranged if tensor is not None])
+        if len(complete) != len(arranged):
+            missing = ", ".join(f"'{self.inputs[i].oip_name}'" for i, tensor in enumerate(arranged) if tensor is None)
             raise invalid_input(f"input {missing} of model '{self.name}' is missing")
         return complete
 

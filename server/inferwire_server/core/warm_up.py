@@ -19,7 +19,7 @@ def zeros(spec: ModelSpec, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Tenso
     named = {spec.input(name).oip_name for name in shapes}
     others = [port for port in spec.inputs if port.oip_name not in named]
     own = [(port.oip_name, zero_tensor(port.element_type, _only_shape(port))) for port in others]
-    return spec.bind([*given, *own])
+    return spec.arrange([*given, *own])
 
 
 def _only_shape(port: PortSpec) -> tuple[int, ...]:

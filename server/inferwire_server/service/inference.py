@@ -202,7 +202,7 @@ class InferenceService:
             )
         carried_bytes = sum([tensor.byte_size for _, tensor in given if isinstance(tensor, Tensor)])
         # One after the other: what is brought in may be a copy, and is none where one before it is refused.
-        inputs = spec.bind(
+        inputs = spec.arrange(
             (
                 (key, tensor if isinstance(tensor, Tensor) else self._bring_in(spec, key, tensor))
                 for key, tensor in given
