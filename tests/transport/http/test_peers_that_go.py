@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
@@ -92,6 +93,23 @@ async def test_work_for_a_peer_that_goes_is_cancelled_though_its_body_was_too_lo
         # Its last byte is the one at which the peer is told to wait.
         head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % GATHERED_BODY
         await ask_and_leave(server, begun, ended, head + bytes(GATHERED_BODY))
+
+
+async def test_a_peer_that_goes_with_several_requests_open_is_none_whose_answer_is_missing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del send
+        begun.set()
+        with suppress(ClientDisconnect), CallerWatch(Request(scope, receive)):
+            await asyncio.Event().wait()
+        ended.set()
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        await ask_and_leave(server, begun, ended, GET * 2)
+    assert not caplog.records
 
 
 async def test_work_for_a_peer_that_has_gone_is_not_begun() -> None:

@@ -28,14 +28,18 @@ class Turns(FlowControl):
 
 
 class Connection:
-    """What its requests share: one is answered at a time."""
+    """What its requests share: one is answered at a time.
 
-    __slots__ = ("_is_lost", "_on_lost", "flow", "transport")
+    Attributes:
+        is_lost: Whether the peer has gone.
+    """
+
+    __slots__ = ("_on_lost", "flow", "is_lost", "transport")
 
     def __init__(self, transport: JoinedWrites, flow: FlowControl) -> None:
         self.transport = transport
         self.flow = flow
-        self._is_lost = False
+        self.is_lost = False
         self._on_lost: Callable[[], None] | None = None
 
     def watch(self, on_lost: Callable[[], None]) -> None:
@@ -44,7 +48,7 @@ class Connection:
         Raises:
             ClientDisconnect: It has.
         """
-        if self._is_lost:
+        if self.is_lost:
             raise ClientDisconnect
         self._on_lost = on_lost
         # A long body leaves the reading paused, and who does not read does not notice that the peer has gone. Where
@@ -57,6 +61,6 @@ class Connection:
 
     def lost(self) -> None:
         """Record that the peer is gone."""
-        self._is_lost = True
+        self.is_lost = True
         if self._on_lost is not None:
             self._on_lost()

@@ -43,6 +43,15 @@ class Cycle(RequestResponseCycle):
         self._default_headers = headers
 
     @property
+    def disconnected(self) -> bool:
+        """Whether nobody is there to be answered. uvicorn says so of a connection's newest request alone."""
+        return self._is_given_up or self.connection.is_lost
+
+    @disconnected.setter
+    def disconnected(self, value: bool) -> None:
+        self._is_given_up = value
+
+    @property
     def request_id(self) -> str:
         """Its id, which the answer has."""
         return dict(self.default_headers)[HEADER].decode()
