@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
+from tests.certificates import Authority
 from tests.transport.http.connections import GET, MUCH, a_go_of_the_loop, answers, connect, is_gone, reaches
 
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.cycle import GATHERED_BODY
 from inferwire_server.transport.http.server import HttpServer, http_server
+from inferwire_server.transport.tls import Tls
 
 
 class Counting:
@@ -53,11 +58,16 @@ async def test_a_peer_that_goes_while_its_answer_waits_is_forgotten() -> None:
         await reaches(is_gone(server))
 
 
-async def ask_and_leave(server: HttpServer, begun: asyncio.Event, ended: asyncio.Event, request: bytes = GET) -> None:
-    """Close the connection once the request has begun, and wait for its end."""
+async def ask_and_leave(
+    server: HttpServer, begun: asyncio.Event, ended: asyncio.Event, request: bytes = GET, *, resets: bool = False
+) -> None:
+    """Close the connection once the request has begun, or have the system reset it, and wait for the request's end."""
     _, writer = await connect(server)
     writer.write(request)
     await begun.wait()
+    if resets:
+        peer: socket.socket = writer.get_extra_info("socket")
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.close()
     async with asyncio.timeout(10):
         await ended.wait()
@@ -124,7 +134,7 @@ async def test_work_for_a_peer_that_has_gone_is_not_begun() -> None:
         ended.set()
 
     async with http_server(app, "127.0.0.1", 0) as server:
-        await ask_and_leave(server, begun, ended)
+        await ask_and_leave(server, begun, ended, resets=True)
 
 
 async def test_who_watches_no_longer_is_left_alone() -> None:
@@ -139,4 +149,94 @@ async def test_who_watches_no_longer_is_left_alone() -> None:
         ended.set()
 
     async with http_server(app, "127.0.0.1", 0) as server:
-        await ask_and_leave(server, begun, ended)
+        await ask_and_leave(server, begun, ended, resets=True)
+
+
+async def heard_after_end(server: HttpServer, requests: bytes) -> bytes:
+    """Send requests and nothing more, keep the other direction open, and give what comes on it."""
+    reader, writer = await connect(server)
+    writer.write(requests)
+    writer.write_eof()
+    async with asyncio.timeout(10):
+        heard = await reader.read()
+    writer.close()
+    return heard
+
+
+@pytest.mark.parametrize(
+    "requests", [GET, GET * 3, b"POST" + GET[3:-2] + b"content-length: 100000\r\n\r\n" + bytes(100000)]
+)
+async def test_a_peer_that_says_nothing_more_is_answered(requests: bytes) -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        heard = await heard_after_end(server, requests)
+        await reaches(is_gone(server))
+    assert heard.count(b"\r\n\r\nhello") == requests.count(b" HTTP/1.1")
+
+
+async def test_a_peer_that_says_nothing_more_is_answered_later_too(caplog: pytest.LogCaptureFixture) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        hearing = asyncio.ensure_future(heard_after_end(server, GET))
+        await begun.wait()
+        for _ in range(10):
+            await a_go_of_the_loop()
+        may_end.set()
+        assert (await hearing).endswith(b"hello")
+        await reaches(is_gone(server))
+    assert not caplog.records
+
+
+async def test_a_peer_that_ends_tls_ends_it_for_both(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    authority = Authority(tmp_path / "tls")
+    issued = authority.issue()
+    async with http_server(app, "127.0.0.1", 0, tls=Tls(issued.certificate, issued.key)) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=authority.trusting)
+        writer.write(GET)
+        await begun.wait()
+        writer.close()
+        await reaches(is_gone(server))
+        may_end.set()
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("requests", "is_late"), [(GET, False), (GET * 2, False), (GET, True)], ids=["cancelled", "both", "not-begun"]
+)
+async def test_no_work_is_done_for_a_peer_that_says_nothing_more(
+    requests: bytes, is_late: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if is_late:
+            (connection,) = server.connections
+            await reaches(lambda: connection._connection.has_ended)
+        with suppress(ClientDisconnect), CallerWatch(Request(scope, receive)):
+            await asyncio.Event().wait()
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        assert await heard_after_end(server, requests) == b""
+        await reaches(is_gone(server))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("requests", [b"", b"GET / HT", GET[:-2] + b"content-length: 2\r\n\r\n{"])
+async def test_a_peer_that_ends_within_a_request_is_not_answered(requests: bytes) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        assert await heard_after_end(server, requests) == b""
+        await reaches(is_gone(server))

@@ -31,23 +31,28 @@ class Connection:
     """What its requests share: one is answered at a time.
 
     Attributes:
+        has_ended: Whether nothing more comes. The peer has gone or has closed its own side alone, which look alike
+            until something is sent: answers go out, but nothing is worked at for it.
         is_lost: Whether the peer has gone.
     """
 
-    __slots__ = ("_on_lost", "flow", "is_lost", "transport")
+    __slots__ = ("_on_lost", "flow", "has_ended", "is_lost", "transport")
 
     def __init__(self, transport: JoinedWrites, flow: FlowControl) -> None:
         self.transport = transport
         self.flow = flow
-        self.is_lost = False
+        self.has_ended = self.is_lost = False
         self._on_lost: Callable[[], None] | None = None
 
     def watch(self, on_lost: Callable[[], None]) -> None:
-        """Have this called when the peer closes the connection, until it is unwatched.
+        """Have this called when the peer closes its side of the connection, until it is unwatched.
 
         Raises:
-            ClientDisconnect: It has.
+            ClientDisconnect: It has. The connection is then closed.
         """
+        if self.has_ended:
+            self.is_lost = True
+            self.transport.close()
         if self.is_lost:
             raise ClientDisconnect
         self._on_lost = on_lost
@@ -58,6 +63,11 @@ class Connection:
     def unwatch(self) -> None:
         """Call nobody any more."""
         self._on_lost = None
+
+    def end(self) -> bool:
+        """Record that nothing more comes; say whether nobody watches, so that what is due may still be sent."""
+        self.has_ended = True
+        return self._on_lost is None
 
     def lost(self) -> None:
         """Record that the peer is gone."""

@@ -40,8 +40,9 @@ class Host(Protocol):
     def on_long_body(self, content: memoryview, behind: bytes) -> None:
         """Take the body, all of which has come, and what has come behind it; more is for the host to receive."""
 
-    def eof_received(self) -> None:
-        """Take note that nothing more comes."""
+    def eof_received(self) -> bool:
+        """Take note that nothing more comes; say whether something may still be sent."""
+        ...
 
     def pause_writing(self) -> None:
         """Let nothing more be written."""
@@ -102,9 +103,9 @@ class LongBody(asyncio.BufferedProtocol):
             behind = bytes(self._given[nbytes - (self._filled - self._byte_size) : nbytes])
             self._host.on_long_body(self.hand_over(), behind)
 
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool:
         """Hand it on."""
-        self._host.eof_received()
+        return self._host.eof_received()
 
     def pause_writing(self) -> None:
         """Hand it on."""

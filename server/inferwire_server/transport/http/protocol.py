@@ -171,6 +171,11 @@ class HttpProtocol(HttpToolsProtocol):
         except HttpParserError:
             self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
 
+    def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio asks for it
+        """Close, unless an answer is due that is no work to be cancelled; TLS has one end for both directions."""
+        due = self._due()
+        return due is not None and due.has_whole_body and self.scheme == "http" and self._connection.end()
+
     @property
     def wants_body(self) -> bool:
         """Whether somebody is to have the body that comes: nobody where its request is answered already."""
@@ -192,6 +197,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Go on behind an answer. A connection that is idle keeps no body that nobody has asked for."""
         super().on_response_complete()
         self.cycle.drop_body()
+        if self._connection.has_ended and self._due() is None:
+            self.transport.close()
 
     def leave(self) -> None:
         """Close the connection where no answer is due, else behind the answer."""
