@@ -102,10 +102,14 @@ async def _serve_callers(
             if crew.is_lead and not settings.allow_uploads and not server.catalogue.statuses():
                 log.warning("nothing to serve", reason=server.repository.why_empty)
             _take_work(server, sockets)
-            await followers.attend()
 
         files = tell_when_there_are_too_many()
-        beside = (*_watch(settings, server), *renewals(settings, server.services.access, tls), files)
+        beside = (
+            *_watch(settings, server),
+            *renewals(settings, server.services.access, tls),
+            files,
+            followers.attend(),
+        )
         is_whole = await _until(stop, (*beside, work()), followers)
         followers.stop()
         await _drain(server, sockets, followers, settings)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterable, MutableMapping
+from collections.abc import AsyncGenerator, Iterable, MutableMapping
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from structlog.testing import capture_logs
 from tests.child_processes import followers_of
 
 from inferwire_cli.server_process import free_ports
+from inferwire_server.openvino_backend.compile_cache import alone_in
 from inferwire_server.settings import Settings
 from inferwire_server.workers.followers import Followers, WorkerEnded
 from inferwire_server.workers.meeting import meeting
@@ -44,6 +47,8 @@ class Worker:
                 self._silences[0] -= 1
             await asyncio.Event().wait()
         del self._silences[0]
+
+    async def ready(self) -> None: ...
 
     def kill(self) -> None:
         self.is_killed = True
@@ -78,43 +83,72 @@ async def test_a_worker_that_is_late_is_told_of_once_and_again_when_it_answers()
     ]
 
 
-async def test_a_server_s_worker_that_hangs_ends_the_server_as_one_that_was_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+@asynccontextmanager
+async def a_follower(settings: Settings, temporary: Path, **patience: float) -> AsyncGenerator[tuple[Followers, int]]:
+    """Start a server's second worker, attend to it with a patience, and give its process id beside it."""
     http_port, grpc_port = free_ports(2)
-    settings = Settings(model_repository=DIGITS, device="CPU", http_port=http_port, grpc_port=grpc_port)
-    patience = Patience(round_s=0.05, until_told=2, until_ended=60)
-    with capture_logs() as logged:
+    settings = replace(settings, model_repository=DIGITS, device="CPU", http_port=http_port, grpc_port=grpc_port)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(temporary))
         async with (
             asyncio.timeout(LIMIT_S),
             meeting(workers_of(Settings(workers=2))) as workers,
-            Followers(workers, 0, patience) as followers,
+            Followers(workers, 0, replace(Patience(), **patience)) as followers,
         ):
             followers.begin(settings)
+            attending = asyncio.ensure_future(followers.attend())
+            while not (found := followers_of(os.getpid())):  # noqa: ASYNC110 - the system tells nobody
+                await asyncio.sleep(0.01)
+            yield followers, found[0]
+            attending.cancel()
+
+
+def of_workers(logged: list[MutableMapping[str, Any]]) -> list[str]:
+    return [line["event"] for line in logged]
+
+
+async def test_a_server_s_worker_that_hangs_is_told_of_until_it_answers_again(tmp_path: Path) -> None:
+    with capture_logs() as logged:
+        async with a_follower(Settings(), tmp_path, round_s=0.05, until_told=2, until_ended=9999) as (
+            followers,
+            follower,
+        ):
             await followers.are_ready()
             followers.take_work()
-            attending = asyncio.ensure_future(followers.attend())
-            (follower,) = followers_of(os.getpid())
             for number, event in (
                 (signal.SIGSTOP, "a worker does not answer"),
                 (signal.SIGCONT, "a worker answers again"),
             ):
+                logged.clear()
                 os.kill(follower, number)
                 await logged_event(logged, event)
+
+
+async def test_a_worker_that_hangs_as_it_starts_ends_the_server_as_one_that_was_killed(tmp_path: Path) -> None:
+    with capture_logs() as logged:
+        async with a_follower(Settings(), tmp_path, round_s=0.01, until_told=2, until_ended=9) as (followers, follower):
             os.kill(follower, signal.SIGSTOP)
             with pytest.raises(WorkerEnded, match="worker 2 has been ended by SIGKILL"):
                 await followers.until_one_ends()
-            await attending
-    assert [line["event"] for line in logged] == [
-        "a worker does not answer",
-        "a worker answers again",
-        "a worker does not answer",
-        "a worker hangs and is killed",
-    ]
+    assert of_workers(logged) == ["a worker does not answer", "a worker hangs and is killed"]
+
+
+async def test_a_worker_that_loads_for_long_is_told_of_and_waited_for(tmp_path: Path) -> None:
+    settings = Settings(cache_dir=tmp_path / "cache")
+    # It loads when it may compile into the cache.
+    with capture_logs() as logged, ExitStack() as loading:
+        loading.enter_context(alone_in(tmp_path / "cache"))
+        async with a_follower(settings, tmp_path, late_s=0.01) as (followers, _):
+            waiting = asyncio.ensure_future(followers.are_ready())
+            await logged_event(logged, "a worker is still not ready")
+            assert not waiting.done()
+            loading.close()
+            await waiting
+    assert of_workers(logged) == ["a worker is still not ready"]
+    assert (logged[0]["number"], logged[0]["waited_s"]) == (2, 0.01)
 
 
 async def logged_event(logged: list[MutableMapping[str, Any]], event: str) -> None:
     """Wait until something has been logged."""
-    while event not in [line["event"] for line in logged]:  # noqa: ASYNC110 - what is logged tells nobody
+    while event not in of_workers(logged):  # noqa: ASYNC110 - what is logged tells nobody
         await asyncio.sleep(0.01)

@@ -11,7 +11,7 @@ import pickle
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -19,7 +19,7 @@ from inferwire_server.errors import bug
 from inferwire_server.settings import Settings
 from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.workers.processes import Workers
-from inferwire_server.workers.silence import Patience, attend
+from inferwire_server.workers.silence import Patience, attend, until_ready
 
 log = structlog.stdlib.get_logger()
 
@@ -49,16 +49,18 @@ class _Follower:
     process: Process
     told: asyncio.StreamWriter
     says: asyncio.StreamReader
+    is_ready: asyncio.Event = field(default_factory=asyncio.Event)
+    has_answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     def tell(self, content: bytes) -> None:
         """Tell it something; nothing where it has ended."""
         if not self.told.is_closing():
             self.told.write(content)
 
-    async def hear(self, word: bytes) -> None:
-        """Wait until it says something; for ever if it has ended."""
-        if await self.says.readline() != word:
-            await asyncio.Event().wait()
+    async def listen(self) -> None:
+        """Take note of what it says, until it has ended."""
+        while word := await self.says.readline():
+            (self.is_ready if word == READY else self.has_answered).set()
 
     @property
     def number(self) -> int:
@@ -71,7 +73,12 @@ class _Follower:
 
     async def answer(self) -> None:
         """Wait until it says that it is there."""
-        await self.hear(HERE)
+        await self.has_answered.wait()
+        self.has_answered.clear()
+
+    async def ready(self) -> None:
+        """Wait until it says that it is ready."""
+        await self.is_ready.wait()
 
     def kill(self) -> None:
         """End it, whatever it does."""
@@ -126,17 +133,20 @@ class Followers:
             follower.tell(pickle.dumps(Orders(settings, workers)))
 
     async def are_ready(self) -> None:
-        """Wait until all accept callers. If one ends before, this waits for ever, and `until_one_ends` raises."""
-        for follower in self._followers:
-            await follower.hear(READY)
+        """Wait until all accept callers, which those tell who are attended to.
+
+        If one ends before, this waits for ever, and `until_one_ends` raises.
+        """
+        await asyncio.gather(*(until_ready(follower, self._patience) for follower in self._followers))
 
     def take_work(self) -> None:
         """Have them say that they are ready."""
         self._tell_all(WORK)
 
     async def attend(self) -> None:
-        """Watch those that work: one that hangs is ended, and `until_one_ends` raises."""
-        await asyncio.gather(*(attend(follower, self._patience) for follower in self._followers))
+        """Listen to those that have their orders, and ask: one that hangs is ended, and `until_one_ends` raises."""
+        listening = (follower.listen() for follower in self._followers)
+        await asyncio.gather(*listening, *(attend(follower, self._patience) for follower in self._followers))
 
     async def until_one_ends(self) -> None:
         """Wait until a follower ends without being told to; return at once if there are no followers.

@@ -26,11 +26,13 @@ class Patience:
         round_s: How long a round is, in seconds: of waiting for an answer, and of leaving a worker in peace after one.
         until_told: After how many rounds of silence the log says so.
         until_ended: After how many the worker is ended.
+        late_s: For how long it may load after this process has, in seconds, until the log says so.
     """
 
     round_s: float = 5.0
     until_told: int = 4
     until_ended: int = 24
+    late_s: float = 60.0
 
 
 class Asked(Protocol):
@@ -49,9 +51,23 @@ class Asked(Protocol):
         """Wait for its answer; for ever if it has ended."""
         ...
 
+    async def ready(self) -> None:
+        """Wait until it is ready to work; for ever if it has ended."""
+        ...
+
     def kill(self) -> None:
         """End it, whatever it does."""
         ...
+
+
+async def until_ready(worker: Asked, patience: Patience) -> None:
+    """Wait until a worker is ready, for as long as its models take to load; log it if that is long after the lead's."""
+    try:
+        async with asyncio.timeout(patience.late_s):
+            await worker.ready()
+    except TimeoutError:
+        log.warning("a worker is still not ready", number=worker.number, waited_s=patience.late_s)
+        await worker.ready()
 
 
 async def attend(worker: Asked, patience: Patience) -> None:
