@@ -154,7 +154,11 @@ async def _until(stop: asyncio.Event, at_work: Iterable[Coroutine[None, None, No
 
 
 async def _drain(server: Composition, sockets: Sockets, followers: Followers, settings: Settings) -> None:
-    """Send work elsewhere, finish what runs, and only then close the ports: until then callers are told why."""
+    """Send work elsewhere, finish what runs, and only then close the ports: until then callers are told why.
+
+    What each kind of connection meets in each step is in a table in docs/operating.md. The gRPC port stays open until
+    the followers have ended: what they answer together with this process comes by it.
+    """
     server.services.health.end()
     sockets.colleagues.may_leave()
     sockets.grpc.publish_readiness()
