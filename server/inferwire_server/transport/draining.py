@@ -59,7 +59,7 @@ class Drain:
         self._is_draining = True
         for listener in tuple(self._listeners):
             listener()
-        if not self._running:
+        if not self.is_busy:
             return 0
         self._idle.clear()
         try:

@@ -161,7 +161,7 @@ async def test_a_message_over_the_limit_is_refused_and_the_next_is_served(servic
         assert pb.ServerLiveResponse.FromString(await call(b"")).live
 
 
-async def test_a_drain_whose_time_is_up_counts_what_it_cuts_off(
+async def test_a_drain_whose_time_is_up_counts_and_logs_what_it_cuts_off(
     channel: grpc.aio.Channel, grpc_server: GrpcServer, models: dict[str, FakeModel]
 ) -> None:
     gate = models["echo"].gate
@@ -170,7 +170,9 @@ async def test_a_drain_whose_time_is_up_counts_what_it_cuts_off(
     message.inputs.add(name="x", datatype="FP32", shape=[1, 4])
     call: Any = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")(message.SerializeToString())
     await asyncio.to_thread(gate.wait_held, 1)
-    assert await grpc_server.drain(0) == 1
+    with capture_logs() as logged:
+        assert await grpc_server.drain(0) == 1
+    assert [(entry["log_level"], entry["calls"]) for entry in logged] == [("warning", 1)]
     with pytest.raises(grpc.aio.AioRpcError):
         await call
     await asyncio.to_thread(gate.wait_held, 0)

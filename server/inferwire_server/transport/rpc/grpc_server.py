@@ -176,6 +176,8 @@ class GrpcServer:
         self._switchboard.refuse_unbegun()
         await asyncio.sleep(_HOLD_S)
         cut = await self._server.close(_CUT_S if left else _FLUSH_S, ends_at - monotonic())
+        if left:
+            log.warning("calls and sessions were cut off: they had not ended in time", calls=left)
         if cut:
             log.warning("answers were cut off: their callers did not take them in time", answers=cut)
         return left + cut
