@@ -47,7 +47,7 @@ class RelayedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        found = http_audience(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        found = http_audience(scope["method"], scope["path"])
         if found is None or self._routing.stays(found.audience):
             await self._app(scope, receive, send)
             return

@@ -28,7 +28,7 @@ class KeyCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] == "http" and not is_keyless(scope["path"]):
+        if not is_keyless(scope["path"]):
             try:
                 self._access.check(header(scope, b"authorization"))
             except ServingError as refusal:

@@ -20,9 +20,6 @@ class QuickRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         for match, methods, answer in self._routes:
             if (found := match(scope["path"])) is not None and scope["method"] in methods:
                 scope["path_params"] = found.groupdict()
