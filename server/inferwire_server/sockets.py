@@ -73,7 +73,7 @@ async def listening(
         front = front_of(crew, app, colleagues, server.services, max_body_bytes)
         front = replace(front, app=asking_for_key(front.app, server.services))
         async with (
-            GrpcServer(server.services, rpc, front.around, front.calls, sessions) as grpc_server,
+            GrpcServer(server.services, rpc, sessions, front.around, front.calls) as grpc_server,
             _http(settings, front, crew, sessions, tls) as http,
         ):
             yield Sockets(grpc_server, http, colleagues)

@@ -17,6 +17,7 @@ import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from tests.faults.ways_in import OK, WAYS, Way
+from tests.transport.conftest import sessions_of
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.scheduling.occupancy import Occupancy
@@ -126,7 +127,7 @@ async def opened(folder: Path, model: FakeModel) -> AsyncGenerator[Server]:
         composition.services.health.begin()
         app = create_app(composition.services, composition.metrics.text)
         async with (
-            GrpcServer(composition.services, GrpcOptions(port=0)) as rpc,
+            GrpcServer(composition.services, GrpcOptions(port=0), sessions_of(composition.services)) as rpc,
             http_server(app, "127.0.0.1", 0) as rest,
             grpc.aio.insecure_channel(f"127.0.0.1:{rpc.port}") as channel,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{rest.port}", timeout=LIMIT_S) as http,

@@ -127,7 +127,7 @@ async def grpc_server(
     services: Services, grpc_options: GrpcOptions, sockets: SocketSessions
 ) -> AsyncIterator[GrpcServer]:
     """The gRPC port, open."""
-    async with GrpcServer(services, grpc_options, sockets=sockets) as server:
+    async with GrpcServer(services, grpc_options, sockets) as server:
         yield server
 
 
@@ -152,6 +152,11 @@ async def rest_address(composition: Composition) -> AsyncIterator[str]:
     app = create_app(composition.services, composition.metrics.text, 100_000)
     async with http_server(app, "127.0.0.1", 0) as server:
         yield f"127.0.0.1:{server.port}"
+
+
+def sessions_of(services: Services) -> SocketSessions:
+    """Give what a gRPC port has for sessions on plain sockets, where a test makes none."""
+    return SocketSessions(services, GrpcOptions().max_message_bytes)
 
 
 def plain(message: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2
+from tests.transport.conftest import sessions_of
 
 from inferwire_server.service import Services
 from inferwire_server.transport.listening import CannotListenAt
@@ -23,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def serving(services: Services, path: Path) -> GrpcServer:
-    return GrpcServer(services, GrpcOptions(port=0, socket=path))
+    return GrpcServer(services, GrpcOptions(port=0, socket=path), sessions_of(services))
 
 
 def mode_of(path: Path) -> str:

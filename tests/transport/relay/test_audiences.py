@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from starlette.routing import Route
+from tests.transport.conftest import sessions_of
 
 from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_server.composition import Composition
@@ -172,7 +173,7 @@ async def methods(services: Services) -> set[str]:
         found.add(method)
         return call
 
-    async with GrpcServer(services, GrpcOptions(port=0), around):
+    async with GrpcServer(services, GrpcOptions(port=0), sessions_of(services), around):
         return found
 
 

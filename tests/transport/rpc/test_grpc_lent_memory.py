@@ -14,6 +14,7 @@ import grpc
 import numpy as np
 import pytest
 import pytest_asyncio
+from tests.transport.conftest import sessions_of
 from tests.transport.open_session import OpenSession
 
 from inferwire_proto.errors import CODE_METADATA, Code
@@ -131,7 +132,8 @@ async def test_lent_memory_needs_a_session(channel: grpc.aio.Channel, descriptor
 
 async def test_callers_at_a_unix_socket_lend_as_well(services: Services, tmp_path: Path, descriptor: int) -> None:
     path = tmp_path / "grpc.sock"
-    async with GrpcServer(services, GrpcOptions(port=0, socket=path)), grpc.aio.insecure_channel(f"unix:{path}") as way:
+    server = GrpcServer(services, GrpcOptions(port=0, socket=path), sessions_of(services))
+    async with server, grpc.aio.insecure_channel(f"unix:{path}") as way:
         session = Session(way)
         await session.open()
         await session.call(TENSORS, "LendMemory", lending(descriptor))

@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 from structlog.testing import capture_logs
 from tests.deploy.manifests import DEPLOY
+from tests.transport.conftest import sessions_of
 from tests.transport.http2.socket_peer import Peer
 from tests.transport.http2.wire import data, data_in, goes, headers
 
@@ -53,7 +54,7 @@ async def check(channel: grpc.aio.Channel, service: str) -> int:
 async def test_a_second_server_cannot_share_the_port(services: Services, grpc_server: GrpcServer) -> None:
     port = grpc_server.port
     with pytest.raises(CannotListen) as raised:
-        async with GrpcServer(services, GrpcOptions(port=port)):
+        async with GrpcServer(services, GrpcOptions(port=port), sessions_of(services)):
             pass
     assert str(raised.value) == (
         f"cannot listen for gRPC on 127.0.0.1:{port}: another process uses the port; "
@@ -63,13 +64,13 @@ async def test_a_second_server_cannot_share_the_port(services: Services, grpc_se
 
 async def test_an_address_of_another_machine_is_named(services: Services) -> None:
     with pytest.raises(OSError, match=r"cannot listen for gRPC on 192\.0\.2\.1:0: .*--host"):
-        async with GrpcServer(services, GrpcOptions(host="192.0.2.1", port=0)):
+        async with GrpcServer(services, GrpcOptions(host="192.0.2.1", port=0), sessions_of(services)):
             pass
 
 
 async def test_a_host_that_is_none_is_named(services: Services) -> None:
     with pytest.raises(CannotListen) as raised:
-        async with GrpcServer(services, GrpcOptions(host="nowhere.invalid", port=0)):
+        async with GrpcServer(services, GrpcOptions(host="nowhere.invalid", port=0), sessions_of(services)):
             pass
     assert str(raised.value) == (
         "cannot listen for gRPC on nowhere.invalid:0: there is no host of this name; choose another address with --host"
@@ -78,7 +79,7 @@ async def test_a_host_that_is_none_is_named(services: Services) -> None:
 
 async def test_an_address_in_brackets_is_to_be_given_without(services: Services) -> None:
     with pytest.raises(CannotListen) as raised:
-        async with GrpcServer(services, GrpcOptions(host="[::1]", port=0)):
+        async with GrpcServer(services, GrpcOptions(host="[::1]", port=0), sessions_of(services)):
             pass
     assert str(raised.value) == (
         "cannot listen for gRPC on [::1]:0: an IPv6 address has brackets only where a port follows it; give --host ::1"
@@ -86,7 +87,7 @@ async def test_an_address_in_brackets_is_to_be_given_without(services: Services)
 
 
 async def test_a_closed_server_frees_its_port(services: Services) -> None:
-    async with GrpcServer(services, GrpcOptions(port=0)) as server:
+    async with GrpcServer(services, GrpcOptions(port=0), sessions_of(services)) as server:
         port = server.port
     with closing(socket.socket()) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -151,7 +152,7 @@ async def test_reflection_shows_both_contracts(channel: grpc.aio.Channel) -> Non
 
 async def test_a_message_over_the_limit_is_refused_and_the_next_is_served(services: Services) -> None:
     async with (
-        GrpcServer(services, GrpcOptions(port=0, max_message_bytes=1000)) as server,
+        GrpcServer(services, GrpcOptions(port=0, max_message_bytes=1000), sessions_of(services)) as server,
         grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
     ):
         call: Any = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
@@ -248,8 +249,8 @@ async def test_clients_that_look_at_the_health_lose_no_call_to_a_server_that_goe
     (config,) = re.findall(r"{.*healthCheckConfig.*}", (DEPLOY / "kubernetes.yaml").read_text())
     going, staying = named(services, "going"), named(services, "staying")
     async with (
-        GrpcServer(going, GrpcOptions(port=0)) as left,
-        GrpcServer(staying, GrpcOptions(port=0)) as right,
+        GrpcServer(going, GrpcOptions(port=0), sessions_of(going)) as left,
+        GrpcServer(staying, GrpcOptions(port=0), sessions_of(staying)) as right,
         grpc.aio.insecure_channel(
             f"ipv4:127.0.0.1:{left.port},127.0.0.1:{right.port}", options=(("grpc.service_config", config),)
         ) as channel,

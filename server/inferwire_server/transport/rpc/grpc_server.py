@@ -107,13 +107,11 @@ class GrpcServer:
         self,
         services: Services,
         options: GrpcOptions,
+        sockets: SocketSessions,
         around: Around | None = None,
         further: Mapping[str, RawCall] = _NOTHING,
-        sockets: SocketSessions | None = None,
     ) -> None:
         self._options = options
-        if sockets is None:
-            sockets = SocketSessions(services, options.max_message_bytes)
         self._drain = sockets.drain
         offered = _offered(services, sockets, options)
         self._health = HealthCalls(services.health, self._drain, [service.name for service in offered])
