@@ -239,10 +239,11 @@ def http2_knows_no_calls(found: Import) -> bool:
 
 
 def no_layer_knows_of_processes(found: Import) -> bool:
-    """Let each worker be a server like any other: what there are several of is known where they start."""
+    """Let each worker be a server like any other: of others is known where they start, and where one asks another."""
     layers = ("core", "host", "engine", "openvino_backend", "repository", "service", "transport")
     is_below = lies_in(found.importer, *(f"inferwire_server.{layer}" for layer in layers))
-    return is_below and found.is_of("inferwire_server.workers")
+    asks = lies_in(found.importer, f"{SERVER_TRANSPORT}.relay") and found.is_of("inferwire_server.crew")
+    return is_below and found.is_of("inferwire_server.workers", "inferwire_server.crew") and not asks
 
 
 def openvino_in_its_backend(found: Import) -> bool:
@@ -393,6 +394,8 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (http2_knows_no_calls, f"{HTTP2}.stream", f"from {SERVER_TRANSPORT}.rpc.call import RpcCall"),
     (http2_knows_no_calls, f"{HTTP2}.connection", "import asyncio"),
     (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import processes"),
+    (no_layer_knows_of_processes, f"{SERVER_TRANSPORT}.rest.app", "from inferwire_server.crew import Crew"),
+    (no_layer_knows_of_processes, f"{SERVER_TRANSPORT}.relay.front", "import inferwire_server.workers.processes"),
     (openvino_in_its_backend, "inferwire_server.engine.device", "def f():\n    import openvino"),
     (openvino_in_its_backend, "inferwire.core", "import openvino as ov"),
     (grpc_in_transports, "inferwire_server.service", "from grpc import aio"),

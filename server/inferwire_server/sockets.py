@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from inferwire_proto.frames import UNIX_SUFFIX
 from inferwire_server.composition import Composition
+from inferwire_server.crew import Crew
 from inferwire_server.settings import MEBIBYTE, Settings
 from inferwire_server.transport.http.adopted import adopting
 from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.connections import give_to, taking_connections
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.front import CrewFront, front_of
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.key_check import asking_for_key

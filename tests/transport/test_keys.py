@@ -20,11 +20,11 @@ from tests.transport.session.carriers import Ended, GrpcStream, SocketStream
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 from inferwire_server.core.api_keys import ApiKeys
+from inferwire_server.crew import Crew
 from inferwire_server.open_inference.stubs import grpc_service_pb2
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening
-from inferwire_server.transport.relay.crew import Crew
 
 KEY = "the-key-of-the-tests"
 SHOWN = {"authorization": f"Bearer {KEY}"}

@@ -21,6 +21,7 @@ from tests.transport.session.driven import execution, row
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2
+from inferwire_server.crew import ALONE
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 from inferwire_server.server import Composition, _drain
@@ -28,7 +29,6 @@ from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.header_blocks import write_block
-from inferwire_server.transport.relay.crew import ALONE
 from inferwire_server.transport.rpc.messages import PREFIX
 from inferwire_server.workers.followers import Followers
 from inferwire_server.workers.processes import Workers

@@ -36,12 +36,12 @@ from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_server.crew import ALONE, Crew
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
 from inferwire_server.transport.http.server import HttpServer, http_server
-from inferwire_server.transport.relay.crew import ALONE, Crew
 from inferwire_server.transport.tls import Tls
 
 

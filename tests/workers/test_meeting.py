@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.settings import Settings
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.workers.meeting import meeting
 from inferwire_server.workers.processes import Workers, workers_of
 

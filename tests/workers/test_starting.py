@@ -7,10 +7,10 @@ import threading
 from pathlib import Path
 
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.crew import Crew
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.workers.processes import Workers
 from inferwire_server.workers.role import Alone
 

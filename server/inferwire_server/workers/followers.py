@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from inferwire_server.crew import Crew
 from inferwire_server.errors import bug
 from inferwire_server.settings import Settings
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.workers.processes import Workers
 from inferwire_server.workers.silence import Patience, attend, until_ready
 

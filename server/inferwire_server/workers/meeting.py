@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
+from inferwire_server.crew import Crew
 from inferwire_server.errors import invalid_input
 from inferwire_server.host.own_folder import OwnFolder, temporary_files_for
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.workers.processes import Workers
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from structlog.contextvars import bind_contextvars
 
+from inferwire_server.crew import ALONE, Crew
 from inferwire_server.settings import Settings
-from inferwire_server.transport.relay.crew import ALONE, Crew
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from tests.transport.served_methods import served_methods
 from tests.transport.session.carriers import LIMIT_S
 
 from inferwire_proto.errors import Code
+from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay.colleagues import Colleagues
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.rpc.call_head import Metadata
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import Method

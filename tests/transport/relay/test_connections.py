@@ -19,9 +19,9 @@ from tests.transport.session.carriers import LIMIT_S, until
 from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import HELLO_BYTES, OPENING_BYTES, SCRATCH_BYTES, Kind
+from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay.connections import _Taker, give_to, taking_connections
-from inferwire_server.transport.relay.crew import Crew
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from tests.transport.served_methods import guard_of, served_methods
 
+from inferwire_server.crew import Crew
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.relay.colleagues import Colleagues
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, crew_call
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
 from inferwire_server.transport.relay.routing import Routing

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
 from inferwire_server.open_inference.stubs.grpc_service_pb2 import LogSettingsRequest
 from inferwire_server.transport.relay.colleagues import Colleagues
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.rpc_calls import RpcRelay
 from inferwire_server.transport.rpc.context import Context

@@ -23,6 +23,7 @@ from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_server.crew import Crew
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
@@ -31,7 +32,6 @@ from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening
 from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.life_signs import Patience
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.socket_session import Give
 from inferwire_server.transport.session.socket_sessions import SocketSessions

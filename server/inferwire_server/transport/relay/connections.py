@@ -17,9 +17,9 @@ import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import OPENING_BYTES
+from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.listening import BACKLOG
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.session.socket_session import Give
 from inferwire_server.transport.taking_over import TakeOver
 

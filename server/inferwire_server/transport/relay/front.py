@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp
 
+from inferwire_server.crew import Crew
 from inferwire_server.service import Services
 from inferwire_server.transport.relay.colleagues import Colleagues
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, crew_call
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.rpc_calls import RpcRelay

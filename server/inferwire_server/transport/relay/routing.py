@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from inferwire_proto.errors import Code
+from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.relay.audiences import Audience, Everywhere, Reach, Summed
 from inferwire_server.transport.relay.colleagues import Colleagues
-from inferwire_server.transport.relay.crew import Crew
 from inferwire_server.transport.relay.sums import Sum
 
 LEAD = 0

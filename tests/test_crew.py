@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inferwire_server.transport.relay.crew import ALONE, Crew
+from inferwire_server.crew import ALONE, Crew
 
 CREW = [Crew(index, 3, Path("/crew"), "token") for index in range(3)]
 

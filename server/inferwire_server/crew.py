@@ -1,4 +1,8 @@
-"""Who the workers of a server are: processes that share its ports, each a server of its own behind them."""
+"""Who the workers of a server are: processes that share its ports, each a server of its own behind them.
+
+A *crew* is the workers of a server; the *lead* is the one that was started, the others are its *followers*. Workers are
+counted from 0 here, and from 1 where people read.
+"""
 
 from __future__ import annotations
 
