@@ -10,6 +10,7 @@ Left out on purpose, as the RFC allows:
 
 - priorities are checked and not followed: streams send a frame each in turn;
 - nothing is pushed, and a connection never begins as HTTP/1.1;
-- headers go out without Huffman's code and without a dynamic table, so that the same are the same bytes everywhere;
+- headers go out without Huffman's code and without a dynamic table (RFC 7541), so that the same are the same bytes
+  everywhere; those that come may have both, which the `hpack` library reads;
 - trailers of a request end it, and are not read otherwise.
 """

@@ -136,6 +136,12 @@ def _written(answer: HttpAnswer) -> Response:
 
 
 def _refusal(error: BaseException) -> ServingError:
+    """Say why there is no answer of HTTP's to give.
+
+    The gRPC port of another worker may have refused the call that carries one. A status of gRPC's makes no answer here,
+    but the code that stands beside it in what the server says itself does. Where there is none, workers do not
+    understand each other, and the caller can do nothing about it.
+    """
     if isinstance(error, ServingError):
         return error
     if isinstance(error, grpc.aio.AioRpcError):

@@ -37,6 +37,7 @@ class RpcRelay:
             try:
                 return await self._routing.answer(found.audience, asked)
             except grpc.aio.AioRpcError as error:
+                # A call of gRPC's is answered as the other worker has answered it, whatever it has said.
                 raise RpcStatus(error.code(), error.details() or "", tuple(error.trailing_metadata())) from error
 
         return relayed
