@@ -21,11 +21,11 @@ from inferwire_server.settings import Settings
 from inferwire_server.workers.followers import Followers, WorkerEnded
 from inferwire_server.workers.meeting import meeting
 from inferwire_server.workers.processes import workers_of
-from inferwire_server.workers.silence import Patience, attend
+from inferwire_server.workers.silence import WorkerPatience, attend
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 LIMIT_S = 60
-SHORT = Patience(round_s=0.001, until_told=3, until_ended=6)
+SHORT = WorkerPatience(round_s=0.001, until_told=3, until_ended=6)
 
 
 class Worker:
@@ -93,7 +93,7 @@ async def a_follower(settings: Settings, temporary: Path, **patience: float) -> 
         async with (
             asyncio.timeout(LIMIT_S),
             meeting(workers_of(Settings(workers=2))) as workers,
-            Followers(workers, 0, replace(Patience(), **patience)) as followers,
+            Followers(workers, 0, replace(WorkerPatience(), **patience)) as followers,
         ):
             followers.begin(settings)
             attending = asyncio.ensure_future(followers.attend())

@@ -19,7 +19,7 @@ from inferwire_server.crew import Crew
 from inferwire_server.errors import bug
 from inferwire_server.settings import Settings
 from inferwire_server.workers.processes import Workers
-from inferwire_server.workers.silence import Patience, attend, until_ready
+from inferwire_server.workers.silence import WorkerPatience, attend, until_ready
 
 log = structlog.stdlib.get_logger()
 
@@ -95,10 +95,10 @@ class Followers:
     Their processes start at once, since that takes a while, and wait for their orders.
     """
 
-    def __init__(self, workers: Workers, grace_s: float, patience: Patience | None = None) -> None:
+    def __init__(self, workers: Workers, grace_s: float, patience: WorkerPatience | None = None) -> None:
         self._workers = workers
         self._grace_s = grace_s
-        self._patience = patience or Patience()
+        self._patience = patience or WorkerPatience()
         self._followers: list[_Follower] = []
         self._have_orders = False
 

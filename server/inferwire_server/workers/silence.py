@@ -15,7 +15,7 @@ log = structlog.stdlib.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WorkerPatience:
     """How long a worker may be silent, counted in rounds and not by a clock.
 
     Where the whole machine or container stands still for a while, and so the lead, that is no more than a round. Models
@@ -60,7 +60,7 @@ class Asked(Protocol):
         ...
 
 
-async def until_ready(worker: Asked, patience: Patience) -> None:
+async def until_ready(worker: Asked, patience: WorkerPatience) -> None:
     """Wait until a worker is ready, for as long as its models take to load; log it if that is long after the lead's."""
     try:
         async with asyncio.timeout(patience.late_s):
@@ -70,7 +70,7 @@ async def until_ready(worker: Asked, patience: Patience) -> None:
         await worker.ready()
 
 
-async def attend(worker: Asked, patience: Patience) -> None:
+async def attend(worker: Asked, patience: WorkerPatience) -> None:
     """Ask a worker again and again; log when it is silent and when it answers again; return once it had to be ended."""
     while True:
         worker.ask()
@@ -81,7 +81,7 @@ async def attend(worker: Asked, patience: Patience) -> None:
         await asyncio.sleep(patience.round_s)
 
 
-async def _answers(worker: Asked, patience: Patience) -> bool:
+async def _answers(worker: Asked, patience: WorkerPatience) -> bool:
     """Wait for the answer to a question, and say whether it has come in time."""
     for silent in range(patience.until_ended):
         if silent == patience.until_told:
@@ -97,5 +97,5 @@ async def _answers(worker: Asked, patience: Patience) -> bool:
     return False
 
 
-def _s(patience: Patience, rounds: int) -> float:
+def _s(patience: WorkerPatience, rounds: int) -> float:
     return rounds * patience.round_s
