@@ -208,7 +208,7 @@ def _greet(settings: Settings, sockets: Sockets, tls: Tls | None, access: Access
 def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, None, None]]:
     if settings.watch:
         changes = partial(changes_in, server.repository.folders)
-        yield follow(changes, server.loader.sync, "the repository cannot be read")
+        yield follow(changes, server.loader.follow, "the repository cannot be read")
 
 
 def _take_work(server: Composition, sockets: Sockets) -> None:

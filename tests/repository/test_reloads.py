@@ -37,6 +37,82 @@ async def test_a_changed_file_of_a_model_loads_it_anew(tmp_path: Path, changed: 
         assert before not in rig.engine.devices[0].models
 
 
+async def test_a_version_of_which_some_files_alone_have_changed_is_followed_once_they_stay_so(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m", "n") as rig:
+        graph, weights = tmp_path / "m/1/model.onnx", tmp_path / "m/1/model.bin"
+        weights.write_text("weights")
+        await rig.loader.sync()
+        before = rig.catalogue.find("m").require()
+        waits = 0
+
+        async def wait() -> None:
+            nonlocal waits
+            waits += 1
+            assert rig.catalogue.find("m").require() is before
+            assert rig.backend.compiled == 3, "the other model, of which all files have changed, waits"
+            if waits == 1:
+                graph.write_text("a third graph")
+
+        graph.write_text("another graph")
+        rig.write("n", "another")
+        await rig.loader.follow(wait)
+        assert waits == 2
+        assert rig.catalogue.find("m").require() is not before
+
+
+async def test_a_version_of_which_the_other_files_change_meanwhile_is_followed_when_they_have(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        graph, weights = tmp_path / "m/1/model.onnx", tmp_path / "m/1/model.bin"
+        weights.write_text("weights")
+        await rig.loader.sync()
+        waits = 0
+
+        async def wait() -> None:
+            nonlocal waits
+            waits += 1
+            assert rig.backend.compiled == 1
+            weights.write_text("other weights")
+
+        graph.write_text("another graph")
+        await rig.loader.follow(wait)
+        assert (waits, rig.backend.compiled) == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["m/1/model.onnx", "m/1/model.bin"])
+async def test_what_a_caller_asks_for_does_not_wait_for_other_files(tmp_path: Path, name: str) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        (tmp_path / "m/1/model.bin").write_text("weights")
+        await rig.loader.sync()
+        (tmp_path / name).write_text("another")
+        await rig.loader.sync()
+        assert rig.backend.compiled == 2
+
+
+@pytest.mark.parametrize("layout", ["m/1/model.xml m/1/model.bin", "m/model.xml m/model.bin", "m.xml m.bin"])
+async def test_settings_and_what_does_not_serve_are_followed_at_once(tmp_path: Path, layout: str) -> None:
+    async def wait() -> None:
+        raise AssertionError("it waits")
+
+    async with a_rig(tmp_path) as rig:
+        graph, weights = (tmp_path / name for name in layout.split())
+        graph.parent.mkdir(parents=True, exist_ok=True)
+        graph.write_text("broken")
+        await rig.loader.follow(wait)
+        weights.write_text("weights")
+        await rig.loader.follow(wait)
+        assert rig.states() == {"m/1": "failed"}
+        graph.write_text("a graph")
+        await rig.loader.follow(wait)
+        assert rig.states() == {"m/1": "ready"}
+        if layout.startswith("m/"):
+            (tmp_path / "m/inferwire.toml").write_text("slots = 3")
+            await rig.loader.follow(wait)
+            assert rig.catalogue.find("m").require().slots == 3
+        weights.write_text("other weights")
+        with pytest.raises(AssertionError, match="it waits"):
+            await rig.loader.follow(wait)
+
+
 async def test_a_repaired_model_becomes_ready(tmp_path: Path) -> None:
     async with a_rig(tmp_path) as rig:
         rig.write("m", "broken")

@@ -67,6 +67,19 @@ class Entry:
         said = [dict(layer.table) for layer in self.overrides]
         return marks | {(self.obstacle, str(self.rival), json.dumps(said, sort_keys=True))}
 
+    def is_partly_other(self, before: Fingerprint, now: Fingerprint) -> bool:
+        """Whether of the version's own files some are others and some are not."""
+        own_before, own = self._own(before), self._own(now)
+        return own_before != own and not own_before.isdisjoint(own)
+
+    def _own(self, fingerprint: Fingerprint) -> Fingerprint:
+        """Give what a fingerprint says of the version's own files, which its settings are not."""
+        beginnings = (f"{self.location}{os.sep}", f"{self.location.with_suffix('')}.")
+        settings = {str(self.settings_file), str(self.config_file)}
+        return frozenset(
+            mark for mark in fingerprint if str(mark[0]).startswith(beginnings) and mark[0] not in settings
+        )
+
     def _files(self) -> Iterable[Path]:
         """List the files of the version; none of a model that is not read, since looking again might fail too."""
         if self.obstacle:

@@ -8,7 +8,7 @@ whoever asked for it has gone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -33,6 +33,13 @@ T = TypeVar("T")
 Found = dict[Entry, Fingerprint]
 
 _NO_BATCHES = BatchOptions()
+
+_FOR_THE_REST_S = 5.0
+"""How long what serves waits for the rest of its files, once some alone have changed."""
+
+
+async def _for_the_rest() -> None:
+    await asyncio.sleep(_FOR_THE_REST_S)
 
 
 class Loader:
@@ -79,9 +86,21 @@ class Loader:
             ServingError: INVALID_INPUT if the repository is not there.
         """
         before = self._catalogue.statuses()
-        while not await self._follow_all():
-            pass  # what loads have changed since that look is followed by the next, which is one for all models
+        await self._follow_all()
         return self._catalogue.statuses() != before
+
+    async def follow(self, wait: Callable[[], Awaitable[object]] = _for_the_rest) -> None:
+        """Do as `sync` while files are being replaced, of which a graph and its weights may not be at once.
+
+        A version that serves, and of which some files alone have changed, serves on until they stay as they are for a
+        while, or all have changed.
+
+        Raises:
+            ServingError: INVALID_INPUT if the repository is not there.
+        """
+        waiting: Found = {}
+        while waiting := await self._follow_all(waiting):
+            await wait()
 
     async def load(self, name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Load a model, or load it anew while the old one serves; return when it is ready.
@@ -124,21 +143,29 @@ class Loader:
                 self._serve(entry, model, found[entry])
             self._retire_others(name, found)
 
-    async def _follow_all(self) -> bool:
-        """Look at the repository, and load and retire versions; tell whether all models are as they were found."""
-        tried = {name: self._catalogue.tried(name) for name in self._catalogue.names}
-        found = await asyncio.to_thread(self._find, self._overrides)
-        self._catalogue.expect(found)
-        of_names: dict[str, Found] = {name: {} for name in self._catalogue.names}
-        for entry, fingerprint in found.items():
-            of_names[entry.name][entry] = fingerprint
-        return all(
-            await asyncio.gather(
-                *(self._own(self._follow(name, theirs, tried.get(name, {}))) for name, theirs in of_names.items())
-            )
-        )
+    async def _follow_all(self, waited: Found | None = None) -> Found:
+        """Look at the repository, load and retire versions, and give those that wait for the rest of their files.
 
-    async def _follow(self, name: str, found: Found, tried: Mapping[str, Fingerprint]) -> bool:
+        Those that have `waited` as they are now wait no more; without it none does.
+        """
+        while True:
+            tried = {name: self._catalogue.tried(name) for name in self._catalogue.names}
+            found = await asyncio.to_thread(self._find, self._overrides)
+            self._catalogue.expect(found)
+            waiting = {} if waited is None else self._partly_other(found, waited)
+            of_names: dict[str, Found] = {name: {} for name in self._catalogue.names}
+            for entry, fingerprint in found.items():
+                of_names[entry.name][entry] = fingerprint
+            follows = [
+                self._own(self._follow(name, theirs, tried.get(name, {}), waiting)) for name, theirs in of_names.items()
+            ]
+            if all(await asyncio.gather(*follows)):
+                return waiting
+            # What loads have changed since that look is followed by the next, which is one for all models.
+
+    async def _follow(
+        self, name: str, found: Found, tried: Mapping[str, Fingerprint], waiting: Collection[Entry]
+    ) -> bool:
         """Load and retire versions of a model as they were found; `tried` are the fingerprints from before that.
 
         Where a load has come between, which this would undo, do nothing and say so.
@@ -146,7 +173,7 @@ class Loader:
         async with self._lock(name):
             if self._catalogue.tried(name) != tried:
                 return False
-            due = [entry for entry in found if self._is_due(entry, found[entry])]
+            due = [entry for entry in found if self._is_due(entry, found[entry]) and entry not in waiting]
             await asyncio.gather(*(self._load(entry, found[entry]) for entry in due))
             self._retire_others(name, found)
             return True
@@ -168,6 +195,18 @@ class Loader:
     def _is_due(self, entry: Entry, fingerprint: Fingerprint) -> bool:
         served = self._catalogue.get(entry.name, entry.version)
         return served is None or served.tried != fingerprint
+
+    def _partly_other(self, found: Found, known: Found) -> Found:
+        """Give the versions that serve, and of which some files alone have changed, but for those that are as known."""
+        return {
+            entry: fingerprint
+            for entry, fingerprint in found.items()
+            if (served := self._catalogue.get(entry.name, entry.version)) is not None
+            and served.loaded_from is not None
+            and served.tried != fingerprint
+            and entry.is_partly_other(served.loaded_from, fingerprint)
+            and known.get(entry) != fingerprint
+        }
 
     async def _load(self, entry: Entry, fingerprint: Fingerprint) -> None:
         """Load a version; one that fails is tried again once its files are others."""
