@@ -20,4 +20,6 @@ def logged_failure(where: str, error: BaseException, **details: object) -> Servi
         event, code, sentence = "bug in", Code.INTERNAL, "a bug in the server"
     error_id = token_hex(4)
     log.error(" ".join((event, where)), id=error_id, exc_info=error, **details)
-    return ServingError(code, f"{sentence}; its log has more under id {error_id}")
+    told = ServingError(code, f"{sentence}; its log has more under id {error_id}")
+    told.is_of_server = True
+    return told

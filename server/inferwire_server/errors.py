@@ -18,10 +18,12 @@ class ServingError(Exception):
     Attributes:
         message: The sentence, of which a very long one has its beginning and its end.
         is_of_job: Whether a job has ended in it, or was not admitted because of it.
+        is_of_server: Whether it is the server's own, which its log has more of, whatever the code says.
         status: The code under whose status it is told: its own, unless a protocol's clients expect another.
     """
 
     is_of_job = False
+    is_of_server = False
 
     def __init__(self, code: Code, message: str, *, retry_after_s: float | None = None) -> None:
         if len(message) > _LONGEST_MESSAGE:
@@ -35,6 +37,7 @@ class ServingError(Exception):
         """Copy it, to raise the copy: what is raised keeps its traceback, and so every value in those frames."""
         twin = ServingError(self.code, self.message, retry_after_s=self.retry_after_s)
         twin.is_of_job = self.is_of_job
+        twin.is_of_server = self.is_of_server
         twin.status = self.status
         return twin
 

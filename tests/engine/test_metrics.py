@@ -149,7 +149,7 @@ async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -
     metrics = Metrics(partial(of_tallies, tallies))
     async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), tallies.of) as engine:
         await engine.load(Source(Path("m.xml")), ModelOptions("m"))
-        assert set(Scrape(metrics).outcomes) == {"finished", "failed", "cancelled", "expired", "refused"}
+        assert set(Scrape(metrics).outcomes) == {"finished", "failed", "cancelled", "expired", "invalid", "refused"}
         assert Scrape(metrics).outcomes.total() == 0
 
 

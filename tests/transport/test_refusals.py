@@ -212,7 +212,7 @@ async def test_a_request_that_is_a_job_is_counted_as_that_alone_whatever_becomes
     await infer("echo")
     assert await counts.new() == {("echo", "finished"): 1}
     await infer("fail")
-    assert await counts.new() == {("fail", "failed"): 1}
+    assert await counts.new() == {("fail", "invalid"): 1}
 
 
 async def test_a_job_without_a_place_in_the_queue_is_a_refused_job(
@@ -239,7 +239,7 @@ async def test_what_an_ended_job_has_to_say_is_counted_once(
     call: Any = channel.unary_unary(f"/{V1}/GetResult")
     with pytest.raises(grpc.aio.AioRpcError):
         await call(inference_pb2.GetResultRequest(job_id=job_id).SerializeToString())
-    assert await counts.new() == {("fail", "failed"): 1}
+    assert await counts.new() == {("fail", "invalid"): 1}
 
 
 async def test_calls_that_are_no_inferences_are_requests_as_well(

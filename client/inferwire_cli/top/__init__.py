@@ -27,7 +27,8 @@ def top(
 
     Rates and times cover the time since the last update; with --once, or without a terminal, since the server began.
     "busy" is the slots that run an inference, out of all. Times in the queue and on the device are means; p50 and p99
-    are of a job's whole time on the server. "troubles" are jobs that failed, were refused or cancelled, or expired.
+    are of a job's whole time on the server. "troubles" are jobs that failed, were invalid, refused or cancelled, or
+    expired.
 
     For example:
 

@@ -18,7 +18,7 @@ class ModelRow:
     Attributes:
         jobs: Those that have ended, ever.
         per_second: Those that ended well, in a second; None for the first look.
-        troubles: Those that ended otherwise: failed, refused, cancelled or expired.
+        troubles: Those that ended otherwise: failed, invalid, refused, cancelled or expired.
     """
 
     model: ModelNow

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from inferwire_proto.errors import Code
+from inferwire_server.bugs import logged_failure
 from inferwire_server.core.scheduling.job import Apart, Job, Work
-from inferwire_server.core.scheduling.tally import SECONDS_BUCKETS, Durations, Histogram, Tally
+from inferwire_server.core.scheduling.tally import OUTCOMES, SECONDS_BUCKETS, Durations, Histogram, Tally
 from inferwire_server.errors import ServingError
 
 WORK = Work((), ())
@@ -42,6 +44,28 @@ def test_a_job_that_failed_is_counted_by_the_time_it_took_in_all(is_started: boo
     assert tally.outcomes == {"cancelled": 1}
     assert (tally.queue.count, tally.inference.count, tally.total.count) == (int(is_started), 0, 0)
     assert (tally.failed_s, tally.last_finished_at) == (2.0, None)
+
+
+@pytest.mark.parametrize("code", [Code.INVALID_INPUT, Code.TOO_LARGE])
+def test_a_job_whose_input_proved_to_be_none_has_not_failed(code: Code) -> None:
+    tally, job = Tally(), Job("m", WORK, submitted_at=1.0)
+    job.start(1.5)
+    job.end(ServingError(code, "no picture"), 3.0)
+    tally.end(job)
+    stack = Job("m", Work((), (), executions=2), submitted_at=1.0)
+    stack.start(1.5)
+    stack.finish(Apart(((), ServingError(code, "no picture"))), 3.0)
+    tally.end(stack)
+    assert tally.outcomes == {"invalid": 2, "finished": 1}
+    assert set(tally.outcomes) <= set(OUTCOMES)
+
+
+def test_a_job_for_which_the_server_lacks_memory_has_failed() -> None:
+    tally, job = Tally(), Job("m", WORK, submitted_at=1.0)
+    with capture_logs():
+        job.end(logged_failure("a slot", MemoryError()), 3.0)
+    tally.end(job)
+    assert tally.outcomes == {"failed": 1}
 
 
 def test_inferences_are_told_apart_by_their_rows() -> None:

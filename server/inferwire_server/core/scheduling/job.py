@@ -47,6 +47,11 @@ _STATE_OF_CODE = {
     Code.DEADLINE_EXCEEDED: JobState.EXPIRED,
 }
 
+INVALID = "invalid"
+"""How a failed job is counted whose caller's own data was at fault, which was found only as the job ran."""
+
+_OF_CALLERS = (Code.INVALID_INPUT, Code.TOO_LARGE)
+
 
 class Timings(NamedTuple):
     """Where a job's time went, in seconds."""
@@ -116,6 +121,13 @@ Outcome: TypeAlias = Result | Apart
 def state_of(result: Result) -> JobState:
     """Give the state in which an execution with this result has ended."""
     return _STATE_OF_CODE.get(result.code, JobState.FAILED) if isinstance(result, ServingError) else FINISHED
+
+
+def outcome_of(result: Result) -> str:
+    """Say how an execution with this result is counted: by its state, but for what is its caller's own fault."""
+    if isinstance(result, ServingError) and result.code in _OF_CALLERS and not result.is_of_server:
+        return INVALID
+    return state_of(result)
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.scheduling.job import Apart, Job, JobState, Outcome, Result, Work, state_of
+from inferwire_server.core.scheduling.job import Apart, Job, Outcome, Result, Work, outcome_of
 from inferwire_server.core.scheduling.rows import concat_rows, count_rows, slice_rows
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
@@ -72,11 +72,11 @@ def results(job: Job) -> Sequence[Result]:
     return [DROPPED if index in job.dropped else result for index, result in enumerate(given)]
 
 
-def count_ends(job: Job) -> Mapping[JobState, int]:
+def count_ends(job: Job) -> Mapping[str, int]:
     """Count an ended job's executions by how they ended."""
     if is_whole(job):
-        return {job.state: job.work.executions}
-    return Counter(map(state_of, results(job)))
+        return {job.state if job.error is None else outcome_of(job.error): job.work.executions}
+    return Counter(map(outcome_of, results(job)))
 
 
 def _results_with_dropped(job: Job) -> Sequence[Result]:

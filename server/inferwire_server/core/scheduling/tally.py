@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from inferwire_server.core.scheduling.job import FINISHED, Job, JobState
+from inferwire_server.core.scheduling.job import FINISHED, INVALID, Job, JobState
 from inferwire_server.core.scheduling.lane import ModelKey
 from inferwire_server.core.scheduling.stacks import count_ends
 
@@ -23,9 +23,9 @@ BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """The bounds between which inferences are counted by how many executions each of them ran."""
 
 REFUSED = "refused"
-"""How a job that was not admitted is counted; others are counted by their final state."""
+"""How a job that was not admitted is counted; others are counted by `outcome_of`."""
 
-OUTCOMES = (*(state.value for state in JobState if state.is_terminal), REFUSED)
+OUTCOMES = (*(state.value for state in JobState if state.is_terminal), INVALID, REFUSED)
 """The ways in which jobs end."""
 
 
@@ -98,8 +98,8 @@ class Tally:
         """Count the executions of a job that has ended, in whatever way."""
         timings, counts, executions = job.timings, count_ends(job), job.work.executions
         finished = counts.get(FINISHED, 0)
-        for state, count in counts.items():
-            self.outcomes[state] += count
+        for outcome, count in counts.items():
+            self.outcomes[outcome] += count
         if job.started_at is not None:
             self.queue.observe(timings.queue_s, executions)
         if finished:
