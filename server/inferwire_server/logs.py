@@ -18,14 +18,16 @@ _NUMBERS = dict(
 _LEAST = {
     "grpc": logging.WARNING,
     "hpack": logging.WARNING,
+    "PIL": logging.WARNING,
     "opentelemetry.trace": logging.ERROR,
     "uvicorn": logging.ERROR,
     "watchfiles": logging.WARNING,
 }
 """The least level of what libraries say, at whatever level the server logs.
 
-The server tells their steps itself: when it starts and stops, and what has become of a change. uvicorn's warnings are
-of requests that are none, and OpenTelemetry's of headers that are none, which anybody could fill the log with.
+The server tells their steps itself: when it starts and stops, and what has become of a change. Pillow's are several
+for each picture. uvicorn's warnings are of requests that are none, and OpenTelemetry's of headers that are none, which
+anybody could fill the log with.
 """
 
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)

@@ -123,7 +123,7 @@ def test_what_is_no_request_leaves_no_line() -> None:
     said = [each["event"] for each in events]
     assert "listening" in said
     assert [each for each in said if "pgrade" in each or "WebSocket" in each or "Invalid HTTP" in each] == []
-    # Those of grpc and hpack, at the level debug.
+    # Those of grpc, hpack and Pillow, at the level debug.
     assert [each for each in said if "AsyncIOEngine" in each or "cygrpc" in each or "Decoded" in each] == []
 
 
@@ -131,7 +131,7 @@ LOGGERS = """
 import json, logging
 from inferwire_server import logs
 
-names = ("uvicorn.error", "grpc._cython.cygrpc", "hpack.hpack", "watchfiles.main")
+names = ("uvicorn.error", "grpc._cython.cygrpc", "hpack.hpack", "watchfiles.main", "PIL.PngImagePlugin")
 logs.configure("json", "debug")
 found = []
 for level in ("debug", "warning", "error", "off"):
@@ -143,4 +143,9 @@ print(json.dumps(found))
 
 def test_no_library_says_more_than_the_server_is_to() -> None:
     done = subprocess.run((sys.executable, "-c", LOGGERS), capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [[40, 30, 30, 30], [40, 30, 30, 30], [40, 40, 40, 40], [51, 51, 51, 51]]
+    assert json.loads(done.stdout) == [
+        [40, 30, 30, 30, 30],
+        [40, 30, 30, 30, 30],
+        [40, 40, 40, 40, 40],
+        [51, 51, 51, 51, 51],
+    ]
