@@ -15,6 +15,7 @@ import pytest_asyncio
 from google.protobuf.descriptor import MethodDescriptor
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
+from structlog.testing import capture_logs
 from tests.transport.session.carriers import Ended, GrpcStream, SocketStream
 
 from inferwire_proto.errors import CODE_METADATA, Code
@@ -201,6 +202,24 @@ async def test_no_session_begins_at_a_socket(channel: grpc.aio.Channel, servers:
     await guessing.send(inference_pb2.SessionRequest(hello=guessing.hello("0123456789abcdef")))
     assert (await guessing.ended() or Ended("", "")).code == Code.SESSION_EXPIRED.name
     by_call.leave()
+
+
+@pytest.mark.parametrize("face", ["grpc", "rest", "session"])
+async def test_the_log_says_from_where_a_caller_without_a_valid_key_calls(
+    face: str, channel: grpc.aio.Channel, http: httpx.AsyncClient, servers: Sockets, composition: Composition
+) -> None:
+    (method,) = (method for method in methods() if method.name == "ModelInfer")
+    with capture_logs() as logged:
+        for _ in range(2):
+            if face == "grpc":
+                await refusal(channel, method)
+            elif face == "rest":
+                await http.get("/metrics")
+            else:
+                stream = await SocketStream.connect(servers.http.port, composition.services.health.identity.epoch)
+                await stream.send(inference_pb2.SessionRequest(hello=stream.hello()))
+                await stream.ended()
+    assert [(entry["face"], entry["address"]) for entry in logged] == [(face, "127.0.0.1")]
 
 
 async def test_keys_that_are_renewed_are_asked_for_at_once(http: httpx.AsyncClient, composition: Composition) -> None:

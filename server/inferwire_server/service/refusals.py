@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
+from time import monotonic
 
 import structlog
 
+from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger(__name__)
@@ -17,6 +19,12 @@ log = structlog.stdlib.get_logger(__name__)
 _LEVEL = logging.getLogger(__name__)
 
 _NOWHERE: Mapping[str, str] = {}
+
+_AGAIN_S = 60.0
+"""How long an address that has shown no valid key is not told again."""
+
+_MOST_ADDRESSES = 20
+"""Of how many addresses the log tells in that time: one that has many could fill it."""
 
 
 class Face(Enum):
@@ -30,8 +38,11 @@ class Face(Enum):
 class Refusals:
     """Counts refusals by face and code. Both are fixed sets, so callers cannot make up new series."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._clock = clock
+        # The addresses that were told, and when; the longest ago first.
+        self._told: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return f"<Refusals: {self._counts.total()} requests>"
@@ -41,11 +52,22 @@ class Refusals:
         """How many there were, by the names of face and code."""
         return self._counts
 
-    def count(self, face: Face, error: ServingError, where: Mapping[str, str] = _NOWHERE, *, requests: int = 1) -> None:
+    def count(
+        self,
+        face: Face,
+        error: ServingError,
+        where: Mapping[str, str] = _NOWHERE,
+        *,
+        requests: int = 1,
+        peer: str = "",
+    ) -> None:
         """Count requests that are answered with an error, unless a job has ended in it: jobs are counted as such.
 
-        The log has it, why, and `where` it was, at the level debug.
+        The log has it, why, and `where` it was, at the level debug. A `peer`'s address that shows no valid key is a
+        warning, now and then.
         """
+        if error.code is Code.UNAUTHENTICATED and peer:
+            self._warn_of(peer, face, error.message)
         if _LEVEL.isEnabledFor(logging.DEBUG):
             log.debug(
                 "answered with an error",
@@ -57,3 +79,11 @@ class Refusals:
             )
         if not error.is_of_job:
             self._counts[face.value, error.code.name] += requests
+
+    def _warn_of(self, address: str, face: Face, reason: str) -> None:
+        now = self._clock()
+        while self._told and next(iter(self._told.values())) <= now - _AGAIN_S:
+            del self._told[next(iter(self._told))]
+        if address not in self._told and len(self._told) < _MOST_ADDRESSES:
+            self._told[address] = now
+            log.warning("a caller shows no valid API key", face=face.value, address=address, reason=reason)

@@ -32,7 +32,8 @@ class KeyCheck:
             try:
                 self._access.check(header(scope, b"authorization"))
             except ServingError as refusal:
-                self._refusals.count(Face.REST, refusal, where_of(scope))
+                host, _ = scope["client"] or ("", None)
+                self._refusals.count(Face.REST, refusal, where_of(scope), peer=host)
                 await error_response(refusal)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -207,7 +207,7 @@ class RpcCall:
         """End the call, and tell its caller why: what it has not taken is not sent any more."""
         has_unsent = self._stream.unsent > 0
         sentence = _NOTHING_TAKEN if has_unsent else _NOTHING_SENT
-        why = self._around.guard.refuse(ServingError(Code.DEADLINE_EXCEEDED, sentence), self._head)
+        why = self._around.guard.refuse(ServingError(Code.DEADLINE_EXCEEDED, sentence), self._head, self.peer)
         if has_unsent:
             self._stream.abandon(why.block())
         self.cancel(why)
@@ -232,7 +232,7 @@ class RpcCall:
             self._failure = error
             _wake(self._reading)
             return
-        self._fail(self._around.guard.refuse(error, self._head))
+        self._fail(self._around.guard.refuse(error, self._head, self.peer))
         self._end()
 
     def unread(self) -> Receiver:
@@ -263,7 +263,7 @@ class RpcCall:
         except asyncio.CancelledError:
             self._fail(self._why_cancelled)
         except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong
-            self._fail(guard.refuse(error, self._head))
+            self._fail(guard.refuse(error, self._head, self.peer))
         finally:
             guard.drain.leave()
             self._end()

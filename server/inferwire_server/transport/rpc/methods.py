@@ -103,14 +103,20 @@ class Guard:
         if self.access.needs_key:
             self.access.check(shown_key(metadata))
 
-    def refuse(self, error: Exception, head: CallHead) -> RpcStatus:
-        """Count a call that is refused, and say what was raised as gRPC says it."""
+    def refuse(self, error: Exception, head: CallHead, peer: str) -> RpcStatus:
+        """Count a call of a peer's that is refused, and say what was raised as gRPC says it."""
         if isinstance(error, RpcStatus):
             return error
         where = head.where
         refusal = as_serving_error(error, **where)
-        self.refusals.count(Face.GRPC, refusal, where)
+        self.refusals.count(Face.GRPC, refusal, where, peer=_address_of(peer))
         return RpcStatus.of(refusal)
+
+
+def _address_of(peer: str) -> str:
+    """Give the address of a peer as gRPC writes it, without its port."""
+    host = peer.partition(":")[2].rpartition(":")[0]
+    return host.strip("[]") or peer
 
 
 def methods_of(

@@ -110,10 +110,10 @@ class Switchboard:
         except ServingError as refusal:
             # Nothing of a message is taken in from whoever shows no key: a few could take all memory.
             if not method.is_keyless:
-                return Refusal(stream, self._guard.refuse(refusal, head))
+                return Refusal(stream, self._guard.refuse(refusal, head, socket.peer))
             is_unread = not method.takes_stream
         if self._guard.drain.is_closed:
-            return Refusal(stream, self._guard.refuse(shutting_down(), head))
+            return Refusal(stream, self._guard.refuse(shutting_down(), head, socket.peer))
         call = RpcCall(stream, head, method, socket, around)
         return call.unread() if is_unread else call
 

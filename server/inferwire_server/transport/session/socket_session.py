@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from inferwire_proto import frames
 from inferwire_proto.frames import Frame, FrameReader, FrameTooLarge, Kind, MalformedFrame
@@ -271,7 +271,7 @@ class SocketSession(asyncio.BufferedProtocol):
     def _refuse(self, error: Exception) -> None:
         """End the connection, and say why."""
         refusal = as_serving_error(error)
-        self._around.services.refusals.count(Face.SESSION, refusal)
+        self._around.services.refusals.count(Face.SESSION, refusal, peer=_address_of(self._transport))
         self._say_end(encode_error(refusal).SerializeToString())
 
     def _say_end(self, why: bytes) -> None:
@@ -301,6 +301,11 @@ class SocketSession(asyncio.BufferedProtocol):
             self._stream.end()
         except Exception as error:  # noqa: BLE001 - the connection ends all the same
             as_serving_error(error)
+
+
+def _address_of(transport: asyncio.Transport) -> str:
+    name: object = transport.get_extra_info("peername")
+    return str(cast("tuple[object, ...]", name)[0]) if isinstance(name, tuple) else "unix:"
 
 
 def _no_small_hello(error: FrameTooLarge) -> ServingError:
