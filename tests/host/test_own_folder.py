@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from inferwire_server.host.own_folder import OwnFolder, remove_left_behind
+from inferwire_server.errors import ServingError
+from inferwire_server.host.own_folder import OwnFolder, remove_left_behind, temporary_files_for
 
 PROGRAM = """
 from inferwire_server.host.own_folder import OwnFolder
@@ -38,6 +39,29 @@ def test_it_is_there_until_it_is_closed(temporary: Path) -> None:
     assert folder.path.is_dir()
     folder.close()
     assert not any(temporary.iterdir())
+
+
+@pytest.mark.parametrize("named", ["nowhere/x", "file"])
+def test_where_the_folder_that_is_named_cannot_be_used_no_other_is_taken(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    (temporary / "file").touch()
+    monkeypatch.setenv("TMPDIR", str(temporary / named))
+    with (
+        pytest.raises(ServingError, match=f"--workers needs a folder .* TMPDIR is '{temporary / named}'"),
+        temporary_files_for("--workers"),
+    ):
+        OwnFolder()
+
+
+@pytest.mark.parametrize("named", ["", ".", "{}/", "{}/../{}"])
+def test_a_folder_may_be_named_in_any_way(temporary: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    monkeypatch.chdir(temporary)
+    monkeypatch.setenv("TMPDIR", named.replace("/{}", f"/{temporary.name}").replace("{}", str(temporary)))
+    with temporary_files_for("--workers"):
+        folder = OwnFolder()
+    assert named == "" or folder.path.parent.samefile(temporary)
+    folder.close()
 
 
 def test_what_a_killed_process_has_left_is_removed_and_what_a_living_one_uses_is_not(temporary: Path) -> None:

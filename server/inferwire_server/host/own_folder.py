@@ -54,12 +54,20 @@ def temporary_files_for(flag: str) -> Generator[None]:
         ServingError: INVALID_INPUT if they have no place.
     """
     try:
+        _require_named()
         remove_left_behind()
         yield
     except OSError as error:
         raise invalid_input(
             f"{flag} needs a folder for temporary files, which TMPDIR names, and there is none to write to: {error}"
         ) from error
+
+
+def _require_named() -> None:
+    """Refuse a TMPDIR that cannot be used: Python takes another folder in its place, where nobody expects files."""
+    named = os.environ.get("TMPDIR")
+    if named and Path(gettempdir()).resolve() != Path(named).resolve():
+        raise OSError(f"TMPDIR is '{named}', expected a folder that can be written to and has room")
 
 
 def remove_left_behind() -> None:
