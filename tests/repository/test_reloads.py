@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from tests.conftest import without_rights
 from tests.repository.rig import a_rig, settled
 
@@ -111,6 +112,25 @@ async def test_settings_and_what_does_not_serve_are_followed_at_once(tmp_path: P
         weights.write_text("other weights")
         with pytest.raises(AssertionError, match="it waits"):
             await rig.loader.follow(wait)
+
+
+@pytest.mark.parametrize("content", ["broken", "odd"])
+async def test_the_log_says_of_a_model_that_does_not_load_whether_what_served_serves_on(
+    tmp_path: Path, content: str
+) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        rig.write("new", content)
+        with capture_logs() as logged:
+            await rig.loader.sync()
+            rig.write("m", content)
+            await rig.loader.sync()
+        said = [
+            (entry["event"], entry["model"], entry["log_level"]) for entry in logged if "error" in entry["log_level"]
+        ]
+        assert sorted({*said}) == [
+            ("model failed", "new", "error"),
+            ("reload failed, the model from before serves on", "m", "error"),
+        ]
 
 
 async def test_a_repaired_model_becomes_ready(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class VersionLoads:
         try:
             return await self._compile(entry)
         except ServingError as error:
-            log.error("model failed", model=entry.name, version=entry.version, reason=error.message)
+            log.error(self._failure(entry), model=entry.name, version=entry.version, reason=error.message)
             return error
 
     async def open_all(self, entries: Collection[Entry]) -> tuple[dict[Entry, Model], dict[Entry, str]]:
@@ -75,8 +75,14 @@ class VersionLoads:
         except ServingError:
             raise
         except Exception as error:
-            log.exception("model failed", model=entry.name, version=entry.version)
+            log.exception(self._failure(entry), model=entry.name, version=entry.version)
             raise ServingError(Code.MODEL_FAILED, f"{type(error).__name__}: {error}") from error
+
+    def _failure(self, entry: Entry) -> str:
+        """Say in the log what it means that a version was not loaded: whether its callers are served."""
+        served = self._catalogue.get(entry.name, entry.version)
+        is_served = served is not None and served.takes_jobs
+        return "reload failed, the model from before serves on" if is_served else "model failed"
 
     def _read(self, entry: Entry) -> tuple[Source, ModelOptions]:
         """Read what is to be compiled, and how: its folder may lie on a slow file system."""
