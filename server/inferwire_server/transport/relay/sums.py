@@ -45,9 +45,11 @@ NUMBERS: Mapping[str, Total] = {
 
 GAUGES: Mapping[str, Total] = {
     "process_start_time_seconds": min,
+    # The limit is that of each process, and the fullest is the first to reach it.
+    "process_open_fds": max,
     "process_max_fds": _first,
     "python_info": _first,
-    **dict.fromkeys(("process_virtual_memory_bytes", "process_resident_memory_bytes", "process_open_fds"), fsum),
+    **dict.fromkeys(("process_virtual_memory_bytes", "process_resident_memory_bytes"), fsum),
     "inferwire_build_info": max,
     "inferwire_model_ready": min,
     "inferwire_model_load_failed": max,
