@@ -72,6 +72,11 @@ def variables_of(container: Any) -> dict[str, str]:
     return {each["name"]: each.get("value", "") for each in container["env"]}
 
 
+def gibibytes(size: str) -> int:
+    assert size.endswith("Gi")
+    return int(size.removesuffix("Gi"))
+
+
 def seconds(duration: str) -> int:
     return int(duration[:-1]) * UNIT_S[duration[-1]]
 
@@ -126,6 +131,19 @@ def test_temporary_files_in_memory_have_a_limit(compose: Any) -> None:
     (mount,) = re.findall(r"--tmpfs (\S+)", DOCKERFILE)
     assert re.fullmatch(r"/tmp:size=\d+[mg]", mount)
     assert compose["tmpfs"] == [mount]
+
+
+def test_what_a_pod_writes_to_a_node_has_a_limit(pod: Any, container: Any) -> None:
+    written = [volume["emptyDir"]["sizeLimit"] for volume in pod["volumes"] if "emptyDir" in volume]
+    assert len(written) == 2
+    for bound in ("requests", "limits"):
+        assert gibibytes(container["resources"][bound]["ephemeral-storage"]) > sum(map(gibibytes, written)), bound
+
+
+def test_pods_are_spread_over_nodes(deployment: Any, pod: Any) -> None:
+    (spread,) = pod["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+    assert spread["labelSelector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
 
 
 def test_every_mounted_file_is_on_a_volume(pod: Any, container: Any) -> None:
