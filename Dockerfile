@@ -9,6 +9,14 @@
 #
 # Published like this, the ports can be reached from this machine only. Before you publish them to others, give the server
 # a certificate and API keys: docs/operating.md says how.
+#
+# A later build takes the base image and the packages that are the newest by then, as far as pyproject.toml allows them. To
+# build the same again, name the base image by its digest (--build-arg PYTHON_IMAGE=python@sha256:...) and the packages in
+# a file of constraints, at a URL (--build-arg PIP_CONSTRAINT=https://...). This writes those of an image that you tested:
+#
+#   docker run --rm --entrypoint python3 inferwire -c \
+#       'from importlib.metadata import *; print(*(f"{d.name}=={d.version}" for d in distributions()), sep="\n")' \
+#       | grep -v ^inferwire= > constraints.txt
 
 ARG PYTHON_IMAGE=python:3.13-slim-bookworm
 
@@ -17,6 +25,7 @@ FROM ${PYTHON_IMAGE} AS build
 
 # To install from a private package index, build with --build-arg PIP_INDEX_URL=... The final image does not contain it.
 ARG PIP_INDEX_URL
+ARG PIP_CONSTRAINT
 
 # The final image has no pip. The pip of the build image installs into this environment.
 RUN python3 -m venv --without-pip /opt/inferwire
