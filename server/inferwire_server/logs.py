@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
+from time import monotonic
 
 import structlog
 
@@ -30,6 +32,11 @@ for each picture. uvicorn's warnings are of requests that are none, and OpenTele
 anybody could fill the log with.
 """
 
+_SENDERS = ("opentelemetry.exporter.", "opentelemetry.sdk._shared_internal")
+"""How the loggers are called that tell of traces which cannot be sent, for each try and each span."""
+
+_UNSENT_AGAIN_S = 60.0
+
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 """Tracebacks without the values of variables: callers' tensors are not for the log."""
 
@@ -54,6 +61,7 @@ def configure(log_format: LogFormat, log_level: LogLevel) -> None:
         cache_logger_on_first_use=True,
     )
     handler = _handler()
+    handler.addFilter(UnsentTraces())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -62,6 +70,27 @@ def configure(log_format: LogFormat, log_level: LogLevel) -> None:
     )
     logging.basicConfig(handlers=[handler], force=True)
     set_level(log_level)
+
+
+class UnsentTraces(logging.Filter):
+    """Lets one line a minute through of those that traces cannot be sent, and says in it what to look at."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._told_at: float | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether a line is logged."""
+        if not record.name.startswith(_SENDERS):
+            return True
+        now = self._clock()
+        if self._told_at is not None and now - self._told_at < _UNSENT_AGAIN_S:
+            return False
+        self._told_at = now
+        record.msg = f"traces are not sent to where OTEL_EXPORTER_OTLP_ENDPOINT says: {record.getMessage()}"
+        record.args = ()
+        return True
 
 
 def _handler() -> logging.Handler:
