@@ -36,7 +36,16 @@ from inferwire_server.host.api_key_file import read_api_keys
 from inferwire_server.host.blobs import BlobStore
 from inferwire_server.host.own_folder import temporary_files_for
 from inferwire_server.host.shared_segments import SharedSegments
-from inferwire_server.metrics import Metrics, of_build, of_models, of_occupancies, of_refusals, of_results, of_tallies
+from inferwire_server.metrics import (
+    Metrics,
+    of_build,
+    of_models,
+    of_occupancies,
+    of_refusals,
+    of_renewals,
+    of_results,
+    of_tallies,
+)
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.entries import as_utf8
 from inferwire_server.repository.loader import Loader
@@ -59,6 +68,7 @@ from inferwire_server.service.health import Identity
 from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
+from inferwire_server.service.renewed_files import RenewedFiles
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.settings import Settings
 from inferwire_server.tallies import Tallies
@@ -85,6 +95,7 @@ class Composition:
     loader: Loader
     metrics: Metrics
     traces: Traces | None
+    files: RenewedFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +145,10 @@ async def compose(
         ):
             parts = _Parts(engine, loader, catalogue, tallies, blobs, await _api_keys(settings))
             services = _services(settings, identity, parts, clock, new_own_id)
-            metrics = _metrics(parts, services)
+            files = RenewedFiles()
+            metrics = _metrics(parts, services, files)
             reaper = tasks.create_task(services.sessions.reap())
-            yield Composition(engine, services, repository, catalogue, loader, metrics, traces)
+            yield Composition(engine, services, repository, catalogue, loader, metrics, traces, files)
             reaper.cancel()
             services.shared_memory.close()
     finally:
@@ -205,7 +217,7 @@ def _services(
     )
 
 
-def _metrics(parts: _Parts, services: Services) -> Metrics:
+def _metrics(parts: _Parts, services: Services, files: RenewedFiles) -> Metrics:
     """Have every metric read what it shows."""
     return Metrics(
         lambda: of_tallies(parts.tallies),
@@ -214,6 +226,7 @@ def _metrics(parts: _Parts, services: Services) -> Metrics:
         lambda: of_models(parts.catalogue.statuses()),
         lambda: of_results(services.jobs.kept),
         lambda: of_refusals(services.refusals.counts),
+        lambda: of_renewals(files.refused, files.certificate_ends_at),
     )
 
 

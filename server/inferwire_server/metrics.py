@@ -158,6 +158,23 @@ def of_refusals(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
     yield refused
 
 
+def of_renewals(refused: Mapping[str, bool], certificate_ends_at: float | None) -> Iterator[Metric]:
+    """Yield the gauges of files that are read again while the server serves."""
+    ends = GaugeMetricFamily(
+        "inferwire_certificate_expiration_timestamp_seconds", "When the certificate of both ports ends.", labels=()
+    )
+    if certificate_ends_at is not None:
+        ends.add_metric((), certificate_ends_at)
+    refusals = GaugeMetricFamily(
+        "inferwire_renewal_refused",
+        "1 where what the files hold now cannot be used; what was read before goes on.",
+        labels=("file",),
+    )
+    for what, is_refused in refused.items():
+        refusals.add_metric((what,), is_refused)
+    yield from (ends, refusals)
+
+
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     """Give how many values lie below each bound."""
     bounds = [*(str(float(bound)) for bound in histogram.bounds), "+Inf"]

@@ -103,11 +103,10 @@ async def _serve_callers(
                 log.warning("nothing to serve", reason=server.repository.why_empty)
             _take_work(server, sockets)
 
-        files = tell_when_there_are_too_many()
         beside = (
             *_watch(settings, server),
-            *renewals(settings, server.services.access, tls),
-            files,
+            *renewals(settings, server.services.access, tls, server.files),
+            tell_when_there_are_too_many(),
             followers.attend(),
         )
         is_whole = await _until(stop, (*beside, work()), followers)

@@ -26,6 +26,8 @@ async def http(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient, None]:
     (tmp_path / "keys").write_text(KEY)
     settings = Settings(model_repository=tmp_path / "models", api_key_file=tmp_path / "keys")
     async with compose(settings, FakeBackend({"echo": FakeModel(echo_spec("echo"))})) as composition:
+        composition.files.refused["certificate"] = False
+        composition.files.certificate_ends_at = 2e9
         await composition.loader.sync()
         composition.services.health.begin()
         api = create_app(composition.services, composition.metrics.text)

@@ -29,7 +29,9 @@ OTHER_KEYS: Keys = {
 }
 
 
-def certificate_for(key: PrivateKey, issuer: PrivateKey | None = None, subject: str = "localhost") -> x509.Certificate:
+def certificate_for(
+    key: PrivateKey, issuer: PrivateKey | None = None, subject: str = "localhost", end: datetime | None = None
+) -> x509.Certificate:
     """Make a certificate for a key, signed with itself or the issuer's."""
     signing = issuer or key
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
@@ -37,7 +39,7 @@ def certificate_for(key: PrivateKey, issuer: PrivateKey | None = None, subject: 
     return (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_after(end or now + timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(signing, None if isinstance(signing, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey) else SHA256())

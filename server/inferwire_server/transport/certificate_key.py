@@ -1,15 +1,22 @@
-"""What kind of key a certificate is for, of which gRPC's TLS library takes few."""
+"""What a certificate says: what kind of key it is for, of which gRPC's TLS library takes few, and when it ends."""
 
 from __future__ import annotations
 
 import re
 from binascii import a2b_base64
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 _PEM = re.compile(rb"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----(.*?)-----END", re.DOTALL)
 _VERSION, _OBJECT_ID = 0xA0, 0x06
-_KEY = 5
-"""Where a certificate names its key's kind: after its number, signature, issuer, validity and subject."""
+_VALIDITY, _KEY = 3, 5
+"""Where a certificate says when it is good, and names its key's kind.
+
+It says its number, signature, issuer, validity, subject and key.
+"""
+
+_TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
+"""How times are written, by their tags (RFC 5280, 4.1.2.5)."""
 
 _RSA = bytes.fromhex("2a864886f70d010101")
 _ELLIPTIC = bytes.fromhex("2a8648ce3d0201")
@@ -21,16 +28,32 @@ def is_for_grpc(certificates: bytes) -> bool:
     """Say whether gRPC's own clients take the key of the first of these certificates."""
     first = _PEM.search(certificates)
     try:
-        return first is not None and _kind(a2b_base64(first[1])) in _FOR_GRPC
+        return first is not None and _kind(_fields(a2b_base64(first[1]))) in _FOR_GRPC
     except (ValueError, IndexError):
         return False  # it is not in DER, which gRPC takes alone
 
 
-def _kind(certificate: bytes) -> list[bytes]:
-    """Give the object ids that name the key's algorithm, and its curve if it has one."""
+def ends_at(certificates: bytes) -> float | None:
+    """Say when the first of these certificates ends, in seconds since the epoch; None where it cannot be read."""
+    first = _PEM.search(certificates)
+    try:
+        if first is None:
+            return None
+        _, (tag, written) = _elements(_fields(a2b_base64(first[1]))[_VALIDITY])
+        return datetime.strptime(written.decode(), _TIMES[tag]).replace(tzinfo=UTC).timestamp()
+    except (ValueError, LookupError):
+        return None
+
+
+def _fields(certificate: bytes) -> list[bytes]:
+    """Give what a certificate says, but for its version."""
     (_, whole), *_ = _elements(certificate)
     (_, signed), *_ = _elements(whole)
-    fields = [content for tag, content in _elements(signed) if tag != _VERSION]
+    return [content for tag, content in _elements(signed) if tag != _VERSION]
+
+
+def _kind(fields: list[bytes]) -> list[bytes]:
+    """Give the object ids that name the key's algorithm, and its curve if it has one."""
     (_, algorithm), _ = _elements(fields[_KEY])
     return [content for tag, content in _elements(algorithm) if tag == _OBJECT_ID]
 

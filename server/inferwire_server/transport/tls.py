@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferwire_server.errors import invalid_input
-from inferwire_server.transport.certificate_key import is_for_grpc
+from inferwire_server.transport.certificate_key import ends_at, is_for_grpc
 
 _HTTP, _GRPC = "http/1.1", "h2"
 """What the ports speak, as connections with TLS agree on it."""
@@ -51,6 +51,11 @@ class Tls:
     def files(self) -> tuple[Path, Path]:
         """The certificate's file and the key's."""
         return self._certificate, self._key
+
+    @property
+    def ends_at(self) -> float | None:
+        """When the certificate ends, in seconds since the epoch; None where it does not say so as others do."""
+        return ends_at(self._shown.pems.certificate)
 
     def renew(self) -> bool:
         """Read the files again, and say whether they are others; if they cannot be used, nothing changes.

@@ -51,6 +51,8 @@ GAUGES: Mapping[str, Total] = {
     "python_info": _first,
     **dict.fromkeys(("process_virtual_memory_bytes", "process_resident_memory_bytes"), fsum),
     "inferwire_build_info": max,
+    "inferwire_certificate_expiration_timestamp_seconds": min,
+    "inferwire_renewal_refused": max,
     "inferwire_model_ready": min,
     "inferwire_model_load_failed": max,
     **dict.fromkeys(("inferwire_queued_jobs", "inferwire_queue_capacity"), fsum),

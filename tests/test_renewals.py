@@ -1,0 +1,79 @@
+"""What operators see of files that are renewed: until when the certificate is good, and which files are refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
+from tests.certificates import Authority
+from tests.transport.key_kinds import KEYS_FOR_GRPC, certificate_for
+
+from inferwire_server.engine.fake_backend import FakeBackend
+from inferwire_server.renewals import renewals
+from inferwire_server.server import Composition, compose
+from inferwire_server.settings import Settings
+from inferwire_server.transport.tls import Tls
+
+KEY = "the-key-of-the-tests"
+
+
+def shown(server: Composition) -> dict[str, float]:
+    """Give what the metrics say of files."""
+    families = text_string_to_metric_families(server.metrics.scrape().text().decode())
+    return {
+        sample.labels.get("file", sample.name): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name in {"inferwire_renewal_refused", "inferwire_certificate_expiration_timestamp_seconds"}
+    }
+
+
+def end_of(certificate: Path) -> float:
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - nothing tells of what a metric says
+            await asyncio.sleep(0.01)
+
+
+async def test_a_server_without_such_files_says_nothing_of_them() -> None:
+    async with compose(Settings(), FakeBackend({})) as server:
+        assert list(renewals(Settings(), server.services.access, None, server.files)) == []
+        assert shown(server) == {}
+
+
+@pytest.mark.parametrize("refused", ["certificate", "api_keys"])
+async def test_files_that_cannot_be_used_are_seen_until_they_can(tmp_path: Path, refused: str) -> None:
+    authority, keys = Authority(tmp_path), tmp_path / "keys"
+    issued = authority.issue()
+    keys.write_text(KEY)
+    settings = Settings(api_key_file=keys)
+    good = {"certificate": 0, "api_keys": 0}
+    name = "inferwire_certificate_expiration_timestamp_seconds"
+    file = {"certificate": issued.certificate, "api_keys": keys}[refused]
+    with capture_logs():
+        async with compose(settings, FakeBackend({})) as server, asyncio.TaskGroup() as group:
+            tls = Tls(issued.certificate, issued.key)
+            tasks = [group.create_task(each) for each in renewals(settings, server.services.access, tls, server.files)]
+            before = end_of(issued.certificate)
+            assert shown(server) == good | {name: before}
+            content = file.read_bytes()
+            file.write_bytes(b"short")
+            await until(lambda: shown(server) == good | {refused: 1, name: before})
+            file.write_bytes(content)
+            await until(lambda: shown(server) == good | {name: before})
+            end, key = datetime(2040, 1, 1, tzinfo=UTC), KEYS_FOR_GRPC["ECDSA P-256"]()
+            issued.certificate.write_bytes(certificate_for(key, end=end).public_bytes(Encoding.PEM))
+            issued.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            await until(lambda: shown(server) == good | {name: end.timestamp()})
+            for task in tasks:
+                task.cancel()
