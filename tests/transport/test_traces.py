@@ -34,6 +34,10 @@ def fail(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     raise ServingError(Code.INFERENCE_FAILED, "failed in its slot")
 
 
+def blame(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    raise ServingError(Code.INVALID_INPUT, "no picture")
+
+
 def fail_at_second(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Take some time for one of the rows, and fail at the second."""
     row = bytes(inputs[0].data)
@@ -46,6 +50,7 @@ def models() -> Models:
     return {
         "slow": FakeModel(echo_spec("slow"), compute=fail_at_second),
         "fail": FakeModel(echo_spec("fail"), compute=fail),
+        "blame": FakeModel(echo_spec("blame"), compute=blame),
         "held": FakeModel(echo_spec("held"), gate=Gate(is_open=False), optimal_slots=1),
     }
 
@@ -96,6 +101,15 @@ async def test_a_failed_inference_says_why(client: httpx.AsyncClient, collector:
     assert whole.error == "failed in its slot"
     assert whole.attributes["inferwire.outcome"] == "failed"
     assert whole.attributes["error.type"] == "INFERENCE_FAILED"
+
+
+async def test_what_its_caller_is_to_blame_for_is_told_as_the_metrics_tell_it(
+    client: httpx.AsyncClient, collector: Collector
+) -> None:
+    assert await infer(client, "blame") == 400
+    whole = await taken(collector, "infer", "queue", "inference")
+    assert whole.attributes["inferwire.outcome"] == "invalid"
+    assert whole.attributes["error.type"] == "INVALID_INPUT"
 
 
 async def test_what_did_not_run_has_no_time_in_a_slot(
