@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import tempfile
 from collections.abc import AsyncGenerator, Iterable, MutableMapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
@@ -90,6 +91,7 @@ async def a_follower(settings: Settings, temporary: Path, **patience: float) -> 
     settings = replace(settings, model_repository=DIGITS, device="CPU", http_port=http_port, grpc_port=grpc_port)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(temporary))
+        patch.setattr(tempfile, "tempdir", None)
         async with (
             asyncio.timeout(LIMIT_S),
             meeting(workers_of(Settings(workers=2))) as workers,
