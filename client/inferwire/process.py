@@ -6,6 +6,9 @@ import os
 import weakref
 from collections.abc import Callable
 
+FINALIZING = "the interpreter is shutting down, and the threads that would take the answer run no more"
+"""Told to who would wait for a thread at the end of the process."""
+
 CAN_FORK = hasattr(os, "register_at_fork")
 """Whether this system's processes fork."""
 

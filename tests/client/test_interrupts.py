@@ -2,67 +2,20 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from types import FrameType
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.client.interrupt import Interrupt
 
 import inferwire as ov
-from inferwire.latch import Latch
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
 
 Finish = Callable[[FakeExecution], None]
 
-PACKAGE = str(Path(ov.__file__).parent)
 ONES: NDArray[np.float32] = np.ones((1, 3), np.float32)
-
-
-class Interrupt:
-    """Raises where the SDK has come to after so many steps, which are where Python runs the handlers of signals.
-
-    Args:
-        error: What it raises.
-        after: How many steps are taken before; fewer where the SDK begins to wait for what never comes.
-        is_answered: Whether what it waits for comes.
-
-    Attributes:
-        is_due: Whether the steps are still to come.
-    """
-
-    def __init__(self, error: type[BaseException], after: int, *, is_answered: bool) -> None:
-        self.is_due = True
-        self._error = error
-        self._left = after
-        self._last = None if is_answered else Latch.wait.__code__
-        # The interpreter does not keep a profile function alive through the call in which it is taken away.
-        self._profile = self._step
-
-    def __enter__(self) -> Interrupt:
-        # What is collected within would be interrupted instead, and nobody would hear of it.
-        gc.collect()
-        gc.disable()
-        sys.setprofile(self._profile)
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        sys.setprofile(None)
-        gc.enable()
-
-    def _step(self, frame: FrameType, event: str, called: object) -> None:
-        del called
-        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(PACKAGE):
-            return
-        self.is_due = self._left > 0
-        self._left -= 1
-        if not self.is_due or frame.f_code is self._last:
-            sys.setprofile(None)
-            raise self._error
 
 
 CASES: dict[str, tuple[Callable[[ov.InferRequest], object], bool]] = {

@@ -87,3 +87,30 @@ def test_nobody_waits_at_the_end_for_what_was_cancelled() -> None:
         [sys.executable, "-c", CANCELLING], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "end\nwent on\n")
+
+
+CONNECTING = """
+import inferwire as ov
+
+core = ov.Core("127.0.0.1:9")
+
+class Late:
+    def __del__(self, core=core):
+        try:
+            core.available_devices
+        except RuntimeError as error:
+            print("told:", error)
+
+late = Late()
+print("end")
+"""
+
+
+def test_nobody_connects_at_the_end() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECTING], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "end\ntold: the interpreter is shutting down, and the threads that would take the answer run no more\n"
+    )

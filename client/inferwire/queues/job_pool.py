@@ -16,14 +16,14 @@ from contextlib import suppress
 from functools import partial
 
 from inferwire.errors import QueueFull
-from inferwire.process import THIS
+from inferwire.process import FINALIZING, THIS
 from inferwire.queues.job_endings import JobEndings
 from inferwire.queues.refused_jobs import RefusedJobs
 from inferwire.requests.awaiting import Handover
 from inferwire.requests.callbacks import CALLBACK_THREADS
 from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.request_state import BUSY
-from inferwire.requests.run import FINALIZING, FORKED, Run
+from inferwire.requests.run import FORKED, Run
 
 _NONE_WAITS = sys.maxsize
 """The fewest idle requests that a thread waits for, where no thread waits for any."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from inferwire.errors import QueueFull, anew
 from inferwire.latch import Latch
-from inferwire.process import THIS
+from inferwire.process import FINALIZING, THIS
 from inferwire.requests.freight import Freight
 from inferwire.transport.executions import Execution, Outcome, OutputBytes
 
@@ -22,8 +22,6 @@ FORKED = (
     "the inference was started by the process that forked this one, and only that process gets its answer; "
     "create requests and queues of your own after the fork"
 )
-
-FINALIZING = "the interpreter is shutting down, and the threads that would take the answer run no more"
 
 
 class Phase(Enum):

@@ -1,19 +1,23 @@
 """One connection to a server at a time: opened when first needed, and again after it was lost.
 
-Owns the channel and the session's stream, on it or on a socket beside it. What is said on them is others' business.
+Owns the channel and the session's stream, on it or on a socket beside it, and the thread that opens them. What is said
+on them is others' business.
 """
 
 from __future__ import annotations
 
+import _thread
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import grpc
 
-from inferwire.errors import InferwireError, SessionExpired, anew
-from inferwire.process import THIS
+from inferwire.errors import Cancelled, InferwireError, SessionExpired, anew
+from inferwire.latch import Latch
+from inferwire.process import FINALIZING, THIS
 from inferwire.transport import rpc
 from inferwire.transport.address import Address
 from inferwire.transport.credentials import Credentials
@@ -103,8 +107,33 @@ class Link:
         self.channel.close()
 
 
+class Opening(Latch):
+    """A link that is being opened, for all who want one meanwhile.
+
+    Attributes:
+        link: What was opened.
+        error: Why nothing was.
+        is_unwanted: Whether it is to be closed as soon as it is open.
+    """
+
+    link: Link | None = None
+    error: BaseException | None = None
+    is_unwanted = False
+
+    def result(self) -> Link:
+        """Wait for its end, and give the link or raise what kept it from being opened."""
+        self.wait()
+        if self.link is None:
+            raise InferwireError("no connection was opened; this is a bug") if self.error is None else anew(self.error)
+        return self.link
+
+
 class Connection:
-    """The way to one server. Threads share it; a forked child opens a link of its own."""
+    """The way to one server. Threads share it; a forked child opens a link of its own.
+
+    A thread of its own opens a link, while who needs one waits: the handler of a signal may interrupt that, but must
+    not interrupt gRPC as it begins a stream, since the channel could never be closed then.
+    """
 
     def __init__(
         self, address: Address, patience: Patience, credentials: Credentials, opened: Callable[[], object]
@@ -116,7 +145,7 @@ class Connection:
         self._credentials = credentials
         self._lock = threading.Lock()
         self._link: Link | None = None
-        self._failure: InferwireError | None = None
+        self._opening: Opening | None = None
         self._session_id = ""
         self._without_socket = ""
         THIS.after_fork(self._forget_parent)
@@ -135,21 +164,20 @@ class Connection:
         """Give the open link, connecting where there is none.
 
         Raises:
-            ServerUnavailable: If no server answers in time, whoever of those who wait for it was first to ask.
+            ServerUnavailable: If no server answers in time; those who wait for it are all told when the first one is.
+            RuntimeError: If the interpreter shuts down, or the system gives no thread.
         """
         link = self._link
         if link is not None and link.is_usable:
             return link
-        failure = self._failure
+        if sys.is_finalizing():
+            raise RuntimeError(FINALIZING)
         with self._lock:
-            if self._link is None or not self._link.is_usable:
-                if self._failure is not None and self._failure is not failure:
-                    # If each of them asked in turn, the last would wait for all of them.
-                    raise anew(self._failure)
-                # What is still in flight as calls of their own keeps the lost link's channel until it has ended.
-                self._link = self._connect()
-                self._opened()
-            return self._link
+            link = self.current
+            if link is not None:
+                return link
+            opening = self._opening or self._begin()
+        return opening.result()
 
     def replace(self, lost: Link) -> Link:
         """Give an open link other than `lost`, connecting if necessary.
@@ -167,29 +195,69 @@ class Connection:
 
     def finish(self) -> None:
         """Let the stream end and the channel with it. Safe to call from a destructor."""
-        link = self.current
+        link = self._leave()
         if link is not None:
             link.stream.finish()
 
     def close(self) -> None:
         """End what is in flight, now."""
-        link, self._link = self.current, None
+        link, self._link = self._leave(), None
         if link is not None:
             link.close()
 
+    def _leave(self) -> Link | None:
+        """Give the open link, or have the one closed that is being opened."""
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            # Its thread makes the link known and then looks at this, and we look for the link afterwards.
+            opening.is_unwanted = True
+        return self.current
+
     def _forget_parent(self) -> None:
         """Forget, in a forked child, the parent's session. Its link stays: nobody must end it here."""
-        self._lock, self._session_id = threading.Lock(), ""
+        self._lock, self._session_id, self._opening = threading.Lock(), "", None
         if self._link is not None:
             self._link.stream.disown()
 
-    def _connect(self) -> Link:
+    def _begin(self) -> Opening:
+        """Have a thread open a link; the lock is held."""
+        opening = Opening()
         try:
-            link = self._resume()
-        except InferwireError as error:
-            self._failure = anew(error)
+            self._opening = opening
+            # Not as a `threading.Thread`, whose start has conditions that do not bear to be interrupted.
+            _thread.start_new_thread(self._open, (opening,))
+        except BaseException:
+            # Who was interrupted does not know whether the thread runs.
+            self._opening = None
+            opening.is_unwanted = True
             raise
-        self._session_id = link.session_id
+        return opening
+
+    def _open(self, opening: Opening) -> None:
+        """Open a link for all who wait; where they were interrupted, for those who come after them."""
+        try:
+            opening.link = self._keep(self._resume(), opening)
+        except BaseException as error:  # noqa: BLE001 - raised by those who wait
+            opening.error = anew(error)
+            with self._lock:
+                if self._opening is opening:
+                    self._opening = None
+        opening.set()
+
+    def _keep(self, link: Link, opening: Opening) -> Link:
+        """Make what was opened the link, unless this was closed meanwhile."""
+        with self._lock:
+            if not opening.is_unwanted:
+                # What is still in flight as calls of their own keeps the lost link's channel until it has ended.
+                self._link, self._session_id, self._opening = link, link.session_id, None
+            # Whoever closes this takes no lock.
+            is_unwanted = opening.is_unwanted
+            if is_unwanted and self._link is link:
+                self._link = None
+        if is_unwanted:
+            link.stream.finish()
+            raise Cancelled(f"the connection to {self._address} was closed here")
+        self._opened()
         return link
 
     def _resume(self) -> Link:

@@ -1,0 +1,60 @@
+"""Ctrl-C, or want of memory, at any step that the SDK takes."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+from types import FrameType
+
+import inferwire
+from inferwire.latch import Latch
+
+PACKAGE = str(Path(inferwire.__file__).parent)
+"""The SDK."""
+
+
+class Interrupt:
+    """Raises where the SDK has come to after so many steps, which are where Python runs the handlers of signals.
+
+    Args:
+        error: What it raises.
+        after: How many steps are taken before; fewer where the SDK begins to wait for what never comes.
+        is_answered: Whether what it waits for comes.
+        within: The folders and files whose steps are counted.
+
+    Attributes:
+        is_due: Whether the steps are still to come.
+    """
+
+    def __init__(
+        self, error: type[BaseException], after: int, *, is_answered: bool, within: tuple[str, ...] = (PACKAGE,)
+    ) -> None:
+        self.is_due = True
+        self._error = error
+        self._left = after
+        self._within = within
+        self._last = None if is_answered else Latch.wait.__code__
+        # The interpreter does not keep a profile function alive through the call in which it is taken away.
+        self._profile = self._step
+
+    def __enter__(self) -> Interrupt:
+        # What is collected within would be interrupted instead, and nobody would hear of it.
+        gc.collect()
+        gc.disable()
+        sys.setprofile(self._profile)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        sys.setprofile(None)
+        gc.enable()
+
+    def _step(self, frame: FrameType, event: str, called: object) -> None:
+        del called
+        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(self._within):
+            return
+        self.is_due = self._left > 0
+        self._left -= 1
+        if not self.is_due or frame.f_code is self._last:
+            sys.setprofile(None)
+            raise self._error

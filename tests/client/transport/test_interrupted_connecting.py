@@ -1,0 +1,169 @@
+"""Who connects is interrupted, or leaves: others go on, and nothing is left open."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import grpc
+import pytest
+from tests.client.interrupt import PACKAGE, Interrupt
+from tests.client.transport.endings import Endings
+from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer, result, sent, submit, values_of
+
+import inferwire as ov
+from inferwire.transport.address import parse_address
+from inferwire.transport.connection import Connection, Patience
+from inferwire.transport.grpc_transport import GrpcTransport
+
+WHERE = (PACKAGE, str(Path(grpc.__file__).parent), threading.__file__)
+"""Whose steps a caller takes as it connects."""
+
+T = TypeVar("T")
+Served = TypeVar("Served", bound=ScriptedServer)
+
+
+def beside(call: Callable[[], T]) -> Callable[[], T]:
+    """Call on a thread that no test waits for in vain, and give what gives the result."""
+    found: list[T] = []
+    thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
+    thread.start()
+
+    def wait() -> T:
+        thread.join(TIMEOUT_S)
+        assert not thread.is_alive(), "it hangs"
+        return found[0]
+
+    return wait
+
+
+@contextmanager
+def serving(server: Served) -> Generator[Served]:
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def connect_to(server: ScriptedServer) -> GrpcTransport:
+    return GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+
+
+def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
+    outcomes = Endings()
+    submit(transport, outcomes)
+    server.answers.put(result(*sent(server)))
+    assert values_of(outcomes.get(timeout=TIMEOUT_S)) == [1, 2]
+
+
+@pytest.mark.parametrize("on_socket", [False, True], ids=["gRPC", "socket"])
+def test_connecting_can_be_interrupted_anywhere(*, on_socket: bool) -> None:
+    steps = 0
+    while True:
+        with serving(ScriptedServer(on_socket=on_socket)) as server:
+            transport = connect_to(server)
+            connection = transport._connection  # pyright: ignore[reportPrivateUsage]
+            interrupt = Interrupt(KeyboardInterrupt, steps, is_answered=True, within=WHERE)
+
+            def connect(connection: Connection = connection, interrupt: Interrupt = interrupt) -> None:
+                with suppress(KeyboardInterrupt), interrupt:
+                    connection.open()
+
+            beside(connect)()
+            assert beside(connection.open)().is_usable
+            beside(transport.close)()
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 10
+
+
+class SlowServer(ScriptedServer):
+    """Welcomes nobody before it is told to.
+
+    Attributes:
+        asked: Set once somebody waits for a welcome.
+        may_welcome: Sets it free.
+    """
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.may_welcome = threading.Event()
+        super().__init__()
+
+    def _welcome(self, session_id: str) -> bytes:
+        self.asked.set()
+        assert self.may_welcome.wait(TIMEOUT_S)
+        return super()._welcome(session_id)
+
+
+@pytest.fixture
+def slow() -> Iterator[SlowServer]:
+    with serving(SlowServer()) as server:
+        yield server
+        server.may_welcome.set()
+
+
+def test_what_an_interrupted_caller_began_to_open_is_the_next_ones(slow: SlowServer) -> None:
+    transport = connect_to(slow)
+    interrupt = Interrupt(KeyboardInterrupt, 1 << 30, is_answered=False)
+
+    def connect() -> None:
+        with interrupt, pytest.raises(KeyboardInterrupt):
+            submit(transport, Endings())
+
+    beside(connect)()
+    slow.asked.wait(TIMEOUT_S)
+    answered = beside(lambda: check_answered(slow, transport))
+    slow.may_welcome.set()
+    answered()
+    assert len(slow.hellos) == 1
+    transport.close()
+
+
+def test_closing_ends_what_is_being_opened(slow: SlowServer) -> None:
+    transport = connect_to(slow)
+
+    def connect() -> ov.InferwireError:
+        with pytest.raises(ov.Cancelled) as raised:
+            submit(transport, Endings())
+        return raised.value
+
+    refused = beside(connect)
+    slow.asked.wait(TIMEOUT_S)
+    transport.close()
+    slow.may_welcome.set()
+    assert str(refused()) == f"the connection to 127.0.0.1:{slow.port} was closed here"
+    assert slow.ended.get(timeout=TIMEOUT_S) == "session-1"
+    slow.answers.put(None)
+    check_answered(slow, transport)
+    transport.close()
+
+
+def test_what_is_opened_for_nobody_is_closed(slow: SlowServer) -> None:
+    transport = connect_to(slow)
+    interrupt = Interrupt(KeyboardInterrupt, 1 << 30, is_answered=False)
+
+    def connect(transport: GrpcTransport) -> None:
+        with interrupt, pytest.raises(KeyboardInterrupt):
+            submit(transport, Endings())
+
+    beside(partial(connect, transport))()
+    slow.asked.wait(TIMEOUT_S)
+    del transport
+    slow.may_welcome.set()
+    assert slow.ended.get(timeout=TIMEOUT_S) == "session-1"
+
+
+def test_one_that_finds_no_thread_to_open_it_is_opened_later(server: ScriptedServer, transport: GrpcTransport) -> None:
+    usual = threading.stack_size(1 << 46)
+    try:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            submit(transport, Endings())
+    finally:
+        threading.stack_size(usual)
+    check_answered(server, transport)
