@@ -21,8 +21,11 @@ class Carrier(Protocol):
     """Carries messages both ways, until either side ends it."""
 
     @property
-    def send(self) -> Callable[[Pieces], None] | None:
+    def send(self) -> Callable[[Pieces, list[int]], None] | None:
         """Sends a message from the calling thread, which waits for nothing. Whoever receives hears of it if that fails.
+
+        Puts into the list how many bytes went at once. Where it is interrupted, as by Ctrl-C, the rest follows if that
+        was done, and else nothing went; or the carrier ends.
 
         None where the carrier takes no messages but those that it asks for.
         """

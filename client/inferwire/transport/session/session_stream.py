@@ -18,7 +18,7 @@ from inferwire.transport import codec, rpc
 from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.session.carriers import Carrier, Pieces
 from inferwire.transport.session.held_back import Stack
-from inferwire.transport.session.outgoing import MOST_BYTES, Outgoing
+from inferwire.transport.session.outgoing import MOST_BYTES, Batch, Outgoing
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers, not_taken
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1.inference_pb2 import (
@@ -86,13 +86,21 @@ class SessionStream:
         if self._send is None:
             self._outgoing.put(execution)
         else:
+            batch, went = None, list[int]()
             try:
                 if batch := self._outgoing.put_and_take(execution):
-                    self._send(_pieces(batch.stacks, batch.cancels))
+                    self._send(_pieces(batch.stacks, batch.cancels), went)
             except BaseException:
-                # Half a message may have gone, with executions of others, which the stream's end sends again.
+                if went:
+                    # Others' executions may be in the message.
+                    self.cancel(execution)
+                    raise
                 self._pending.pop(id_, None)
-                self._carrier.cancel()
+                if batch == Batch([[execution]]):
+                    self._outgoing.withdraw(execution)
+                else:
+                    # Executions of others may have been taken to be sent; the stream's end sends them again.
+                    self._carrier.cancel()
                 raise
         if self._ended is not None and self._pending.pop(id_, None):
             execution.fail(Outcome(error=self._ended))

@@ -39,6 +39,9 @@ _MOST_PIECES = 512
 
 _MOST_BYTES = 2**32 - 1
 
+_AT_ONCE = (getattr(socket, "MSG_DONTWAIT", 0),)
+"""How a thread sends that waits for nothing."""
+
 
 class SocketCarrier:
     """A socket's two directions. Threads may send beside each other; one receives."""
@@ -81,9 +84,9 @@ class SocketCarrier:
         self._wake = wake
         threading.Thread(target=self._write, args=(messages,), name="inferwire-writer", daemon=True).start()
 
-    def send(self, message: Pieces) -> None:
+    def send(self, message: Pieces, went: list[int]) -> None:
         """Send a message from the calling thread, which waits for nothing."""
-        self._send_now(b"".join((frames.header(Kind.MESSAGE, sum(map(len, message))), *message)))
+        self._send_now(b"".join((frames.header(Kind.MESSAGE, sum(map(len, message))), *message)), went)
 
     def receive(self) -> Iterator[WireBytes]:
         """Give the messages that come, and answer the server's pings."""
@@ -128,28 +131,46 @@ class SocketCarrier:
         finally:
             self._part()
 
-    def _send_now(self, data: bytes) -> bool:
+    def _send_now(self, data: bytes, went: list[int]) -> bool:
         """Send what there is room for and leave the rest to the writing thread; return whether all of it went."""
         try:
             with self._lock:
                 if self._tls is not None:
                     data = self._tls.seal((data,))
-                sent = 0 if self._is_writing or self._left else self._send_at_once(data)
-                if sent == len(data):
+                if self._is_writing or self._left:
+                    self._left.append(data)
+                    went.append(0)
+                else:
+                    self._send_at_once(data, went)
+                if went[0] == len(data):
                     return True
-                self._left.append(memoryview(data)[sent:])
         except OSError:
             self.cancel()
             return False
+        except BaseException:
+            if self._tls is not None and not went:
+                # The peer would miss what was sealed.
+                self.cancel()
+            raise
         self._wake()
         return False
 
-    def _send_at_once(self, data: bytes) -> int:
-        """Send what there is room for, and return how much that was."""
+    def _send_at_once(self, data: bytes, went: list[int]) -> None:
+        """Send what there is room for, and leave the rest; the lock is held.
+
+        Until what went is accounted for nobody else may send: who is interrupted meanwhile leaves it so.
+        """
+        size = len(data)
+        self._is_writing = True
         try:
-            return self._socket.send(data, socket.MSG_DONTWAIT)
+            # One step of the interpreter, behind which it runs the handlers of signals: `went` has the number by then.
+            went.extend(map(self._socket.send, (data,), _AT_ONCE))
         except BlockingIOError:
-            return 0
+            went.append(0)
+        finally:
+            if went and went[0] < size:
+                self._left.append(memoryview(data)[went[0] :])
+            self._is_writing = False
 
     def _send(self, *pieces: WireBytes) -> None:
         """Send what other threads left and then these pieces, waiting for room. For the writing thread alone.
@@ -158,6 +179,10 @@ class SocketCarrier:
         """
         try:
             with self._lock:
+                if self._is_writing:
+                    # Nobody does: who began to is gone, and how much of its message went is not known.
+                    self.cancel()
+                    return
                 self._leave(pieces)
             while taken := self._take_left():
                 self._send_pieces(taken)
@@ -236,7 +261,7 @@ class SocketCarrier:
         """
         if self._is_writing or self._left:
             return False
-        return self._send_now(frames.frame(kind))
+        return self._send_now(frames.frame(kind), [])
 
     def _lost(self, why: str) -> ServerUnavailable:
         return ServerUnavailable(f"the connection to the server's socket at {place_text(self._place)} was lost: {why}")

@@ -29,7 +29,9 @@ def listen(request: pytest.FixtureRequest, tmp_path: Path, tls: Tls) -> Callable
         if request.param != "Unix":
             return Place(socket.create_server(("127.0.0.1", 0)), tls if request.param == "TLS" else None)
         listener = socket.socket(socket.AF_UNIX)
-        listener.bind(str(tmp_path / "socket"))
+        file = tmp_path / "socket"
+        file.unlink(missing_ok=True)
+        listener.bind(str(file))
         listener.listen()
         return Place(listener)
 

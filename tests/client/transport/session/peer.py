@@ -121,7 +121,8 @@ class Peer:
 
     def _take_some(self) -> None:
         count = self.socket.recv_into(self.reader.room()[: frames.SCRATCH_BYTES])
-        assert count, "the carrier ended without a word"
+        if not count:
+            raise ConnectionResetError("the carrier ended without a word")
         self.frames += self.reader.received(count)
 
     def say(self, kind: Kind, content: bytes = b"") -> None:

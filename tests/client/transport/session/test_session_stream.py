@@ -12,6 +12,7 @@ from tests.client.transport.endings import Endings
 import inferwire as ov
 from inferwire.transport.executions import Outcome, OutputBytes, WireBytes
 from inferwire.transport.session.carriers import Pieces
+from inferwire.transport.session.outgoing import AT_ONCE_BYTES
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
 from inferwire_proto.inferwire.v1.inference_pb2 import (
@@ -29,7 +30,7 @@ WELCOME = SessionResponse(welcome=SessionWelcome(session_id="s")).SerializeToStr
 class FakeCarrier:
     """Carries nothing to nobody. What is put in `incoming` has come, or is raised."""
 
-    def __init__(self, send: Callable[[Pieces], None] | None = None) -> None:
+    def __init__(self, send: Callable[[Pieces, list[int]], None] | None = None) -> None:
         self.send = send
         self.incoming: SimpleQueue[WireBytes | BaseException] = SimpleQueue()
         self.incoming.put(WELCOME)
@@ -193,24 +194,61 @@ def test_who_takes_an_answer_does_not_wait_for_what_was_cancelled(carrier: FakeC
     assert holds_up_nobody(stream)
 
 
-def test_whoever_is_interrupted_while_it_sends_ends_the_stream_and_takes_its_own_back() -> None:
-    """Half a message may have gone, and others' executions may have been in it."""
-    is_interrupted = False
+def interrupted(message: Pieces, went: list[int]) -> None:
+    """Send nothing."""
+    raise KeyboardInterrupt
 
-    def send(message: Pieces) -> None:
-        if is_interrupted:
-            raise KeyboardInterrupt
 
-    carrier = FakeCarrier(send)
+def interrupted_late(message: Pieces, went: list[int]) -> None:
+    """Send some of it, and leave the rest."""
+    went.append(1)
+    raise KeyboardInterrupt
+
+
+def test_whoever_is_interrupted_before_others_executions_went_ends_the_stream_and_takes_its_own_back() -> None:
+    carrier = FakeCarrier(interrupted)
     stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
     outcomes = Endings()
-    stream.submit(StreamExecution((), outcomes.take), EncodedHeader(b""), 0)
-    is_interrupted = True
+    # Too large for whoever submits it, it waits, and goes with the next.
+    stream.submit(StreamExecution((), outcomes.take), EncodedHeader(b""), AT_ONCE_BYTES + 1)
     with pytest.raises(KeyboardInterrupt):
         stream.submit(StreamExecution((), fail_if_called), EncodedHeader(b""), 0)
     assert carrier.is_cancelled
     carrier.incoming.put(ov.ServerUnavailable("gone"))
     assert str(outcomes.get(timeout=TIMEOUT_S).error) == "gone"
+    stream.close(TIMEOUT_S)
+
+
+@pytest.mark.parametrize("send", [interrupted, interrupted_late])
+@pytest.mark.parametrize("most_stacked", [1, 2])
+def test_whoever_is_interrupted_where_nothing_of_others_is_lost_takes_its_own_back_alone(
+    send: Callable[[Pieces, list[int]], None], most_stacked: int
+) -> None:
+    carrier = FakeCarrier(send)
+    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    execution = StreamExecution((), fail_if_called)
+    with pytest.raises(KeyboardInterrupt):
+        stream.submit(execution, EncodedHeader(b"", most_stacked), 0)
+    assert not carrier.is_cancelled
+    next(carrier.messages)
+    (message,) = next(carrier.messages)
+    assert SessionRequest.FromString(bytes(message)).cancels == [execution.id]
+    carrier.incoming.put(SessionResponse(results=[ExecutionResult(ids=[execution.id])]).SerializeToString())
+    assert holds_up_nobody(stream)
+    stream.close(TIMEOUT_S)
+
+
+def test_whoever_is_interrupted_as_others_executions_went_leaves_them_what_they_wait_for() -> None:
+    carrier = FakeCarrier(interrupted_late)
+    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    outcomes = Endings()
+    execution = StreamExecution((), outcomes.take)
+    stream.submit(execution, EncodedHeader(b""), AT_ONCE_BYTES + 1)
+    with pytest.raises(KeyboardInterrupt):
+        stream.submit(StreamExecution((), fail_if_called), EncodedHeader(b""), 0)
+    assert not carrier.is_cancelled
+    carrier.incoming.put(SessionResponse(results=[ExecutionResult(ids=[execution.id])]).SerializeToString())
+    assert outcomes.get(timeout=TIMEOUT_S).error is None
     stream.close(TIMEOUT_S)
 
 

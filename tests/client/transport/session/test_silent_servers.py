@@ -67,8 +67,11 @@ def test_a_server_that_does_not_answer_is_lost(open_peer: Callable[..., Peer]) -
 @pytest.mark.parametrize("by_writer", [True, False], ids=["the writing thread", "another thread"])
 def test_a_server_that_reads_nothing_is_lost(open_peer: Callable[..., Peer], by_writer: bool) -> None:
     peer = open_peer(keepalive_s=0.1, answer_s=0.1)
-    send = peer.outgoing.put if by_writer else peer.carrier.send
-    send((bytes(64 << 20),))
+    message = (bytes(64 << 20),)
+    if by_writer:
+        peer.outgoing.put(message)
+    else:
+        peer.carrier.send(message, [])
     errors: SimpleQueue[str] = SimpleQueue()
 
     def receive() -> None:

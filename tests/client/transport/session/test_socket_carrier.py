@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
+from tests.client.interrupt import Interrupt
 from tests.client.transport.session.peer import END, TIMEOUT_S, Peer, Place
 
 import inferwire as ov
@@ -40,7 +44,7 @@ def test_threads_that_send_at_once_do_not_mix_their_messages(open_peer: Callable
     peer = open_peer()
     messages = [bytes([number]) * (MOST_JOINED * 3) for number in range(8)]
     halves = [(memoryview(each)[:7], memoryview(each)[7:]) for each in messages]
-    threads = [threading.Thread(target=peer.carrier.send, args=(each,)) for each in halves]
+    threads = [threading.Thread(target=peer.carrier.send, args=(each, [])) for each in halves]
     for thread in threads:
         thread.start()
     for pieces in halves:
@@ -58,8 +62,8 @@ def test_a_thread_that_sends_waits_for_no_room_and_what_is_left_goes_before_all_
     large = bytes(range(256)) * (64 << 12)
 
     def send() -> None:
-        peer.carrier.send((large,))
-        peer.carrier.send((b"the next",))
+        peer.carrier.send((large,), [])
+        peer.carrier.send((b"the next",), [])
 
     sending = threading.Thread(target=send, daemon=True)
     sending.start()
@@ -68,7 +72,7 @@ def test_a_thread_that_sends_waits_for_no_room_and_what_is_left_goes_before_all_
     peer.outgoing.put((b"the writing thread's",))
 
     assert [peer.next()[1] for _ in range(3)] == [large, b"the next", b"the writing thread's"]
-    peer.carrier.send((b"and with room again",))
+    peer.carrier.send((b"and with room again",), [])
     assert peer.next() == (Kind.MESSAGE, b"and with room again")
 
 
@@ -77,9 +81,9 @@ def test_a_message_for_which_there_is_room_again_goes_behind_what_is_left(open_p
     assert peer.is_idle.wait(TIMEOUT_S)
     peer.may_write.clear()
     large = bytes(range(256)) * (64 << 12)
-    peer.carrier.send((large,))
+    peer.carrier.send((large,), [])
     peer.make_room()
-    peer.carrier.send((b"the next",))
+    peer.carrier.send((b"the next",), [])
     peer.may_write.set()
 
     assert [peer.next()[1] for _ in range(2)] == [large, b"the next"]
@@ -95,7 +99,7 @@ def test_what_another_thread_sends_goes_behind_what_the_writing_thread_is_sendin
         # Once some of it is read there may be room for what is small, of which the writing thread is not told yet.
         for _ in range(1 + at % 3):
             peer.read_some()
-        peer.carrier.send((b"small",))
+        peer.carrier.send((b"small",), [])
 
         assert [peer.next()[1], peer.next()[1]] == [large, b"small"]
 
@@ -107,7 +111,7 @@ def test_a_message_that_finds_no_room_at_all_waits_for_it(open_peer: Callable[..
     sent: list[bytes] = []
     while not peer.is_woken.is_set() and len(sent) < 1 << 16:
         sent.append(b"%4096d" % len(sent))
-        peer.carrier.send((sent[-1],))
+        peer.carrier.send((sent[-1],), [])
 
     assert peer.is_woken.is_set(), "it is sent or lost"
     assert [peer.next()[1] for _ in sent] == sent
@@ -199,7 +203,7 @@ def test_a_cancel_ends_whoever_receives_and_whoever_sends(open_peer: Callable[..
 
     assert not sending.is_alive()
     assert isinstance(errors.get_nowait(), ov.ServerUnavailable)
-    peer.carrier.send((b"nobody reads it",))
+    peer.carrier.send((b"nobody reads it",), [])
 
 
 def test_where_a_message_cannot_be_made_whoever_receives_hears_of_it(
@@ -215,3 +219,43 @@ def test_where_a_message_cannot_be_made_whoever_receives_hears_of_it(
         with pytest.raises(ov.ServerUnavailable, match="it ended without a word"):
             list(carrier.receive())
     assert "MemoryError: no room" in caplog.text
+
+
+@pytest.mark.parametrize("message", [b"small", bytes(range(256)) * (64 << 10)], ids=["small", "large"])
+def test_who_is_interrupted_as_it_sends_has_sent_a_whole_message_or_nothing_or_it_ends(
+    open_peer: Callable[..., Peer], message: bytes
+) -> None:
+    steps, outcomes = 0, set[bool]()
+    while True:
+        peer, went = open_peer(), list[int]()
+        with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
+            peer.carrier.send((message,), went)
+        if interrupt.is_due:
+            break
+        outcomes.add(bool(went))
+        peer.carrier.send((b"the next",), [])
+        # As whoever is interrupted wakes the writing thread by what it cancels.
+        peer.outgoing.put(())
+        try:
+            assert peer.next()[1] == (message if went else b"the next")
+        except ConnectionResetError:
+            assert isinstance(peer.socket, ssl.SSLSocket) or 0 < went[0] < len(message), "it ends for no reason"
+        steps += 1
+    assert outcomes == {False, True}
+
+
+def test_who_is_interrupted_before_half_a_message_is_accounted_for_ends_it(open_peer: Callable[..., Peer]) -> None:
+    peer, large = open_peer(), bytes(range(256)) * (64 << 10)
+    assert peer.is_idle.wait(TIMEOUT_S)
+
+    class Uncounted(list[int]):
+        """What went, which nobody comes to read."""
+
+        def __getitem__(self, at: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        peer.carrier.send((large,), Uncounted())
+    peer.carrier.send((b"the next",), [])
+    with pytest.raises(ConnectionResetError):
+        peer.next()
