@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.client.transport.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 30
@@ -110,6 +111,40 @@ def test_nobody_connects_at_the_end() -> None:
     done = subprocess.run(
         [sys.executable, "-c", CONNECTING], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "end\ntold: the interpreter is shutting down, and the threads that would take the answer run no more\n"
+    )
+
+
+SENDING = """
+import sys
+
+from inferwire.transport.address import parse_address
+from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.session.session_stream import LARGE_BYTES
+from tests.client.transport.scripted_server import DATA, HEADER
+
+transport = GrpcTransport(parse_address(sys.argv[1]))
+transport.submit(HEADER, [DATA], print)
+
+class Late:
+    def __del__(self, transport=transport, HEADER=HEADER, large=bytes(LARGE_BYTES)):
+        try:
+            transport.submit(HEADER, [large], print)
+        except RuntimeError as error:
+            print("told:", error)
+
+late = Late()
+print("end")
+"""
+
+
+def test_nothing_that_takes_a_thread_is_sent_at_the_end() -> None:
+    server = ScriptedServer(on_socket=True)
+    program = [sys.executable, "-c", SENDING, f"127.0.0.1:{server.port}"]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    server.stop()
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         "end\ntold: the interpreter is shutting down, and the threads that would take the answer run no more\n"

@@ -19,6 +19,9 @@ import numpy as np
 from inferwire.process import CAN_FORK, THIS
 from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS, Mapping
 
+if sys.platform == "linux":
+    import fcntl
+
 MOST_FILES = 256
 """How many pieces of memory there are at the most: each takes an open file, of which a process has about a thousand."""
 
@@ -93,8 +96,6 @@ def _new_file(byte_size: int) -> tuple[int, Mapping]:
     """Make a file and map it. It is open until nobody holds an array of it."""
     if sys.platform != "linux":
         raise OSError("this system has no memory with a name")
-    import fcntl
-
     descriptor = os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(descriptor, byte_size)

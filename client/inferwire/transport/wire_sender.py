@@ -5,10 +5,12 @@ Owns encoded headers: each is made once, and again where the model has another n
 
 from __future__ import annotations
 
+import sys
 import weakref
 from dataclasses import replace
 
 from inferwire.errors import TooLarge
+from inferwire.process import FINALIZING
 from inferwire.transport import codec
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Link
@@ -46,9 +48,13 @@ class WireSender:
             encoded = self._encoded(link, header)
             self._latest = (link, header, encoded)
         byte_size = len(inputs[0]) if len(inputs) == 1 else sum(map(len, inputs))
-        if byte_size >= LEAST_BYTES and (names := self._lending.names_or_ask(link, inputs)) is not None:
-            encoded = self._naming(link, header, encoded, names)
-            byte_size = sum(map(len, encoded.sent_of(inputs)))
+        if byte_size >= LEAST_BYTES:
+            if sys.is_finalizing():
+                # To lend memory, or to make a call of its own, starts threads.
+                raise RuntimeError(FINALIZING)
+            if (names := self._lending.names_or_ask(link, inputs)) is not None:
+                encoded = self._naming(link, header, encoded, names)
+                byte_size = sum(map(len, encoded.sent_of(inputs)))
         if byte_size < stream.large_bytes:
             stream.submit(submission, encoded, byte_size)
         elif byte_size > stream.most_bytes:

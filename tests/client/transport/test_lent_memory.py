@@ -242,3 +242,23 @@ def test_a_region_of_it_is_sent_as_bytes() -> None:
     region = ov.Tensor(ov.Tensor.over(memory), [0, 0], [1, 100]).memory
     assert memory_behind(region.wire_data()) is None
     assert bytes(region.wire_data()) == np.arange(100, dtype=np.float32).tobytes()
+
+
+AT_THE_END = """
+import inferwire
+from inferwire.transport.lent_memory import new_memory
+
+core = inferwire.Core("127.0.0.1:9")
+
+class Late:
+    def __del__(self, new_memory=new_memory):
+        print(new_memory(1))
+
+late = Late()
+"""
+
+
+def test_it_is_made_at_the_end_of_a_program_as_well() -> None:
+    done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("<LentMemory 1: 1 bytes in file ")
