@@ -38,8 +38,9 @@ class AsyncInferQueue(Unpicklable):
     Differs from OpenVINO: without `jobs` there are two for each inference the server runs at once, and at
     least 8, to hide the network, or 64 where the server runs many executions as one inference; an index past
     the end is an IndexError; an error is raised once, by the next call that asks, and then forgotten, with
-    every request back in the pool, or given to `set_error_callback`'s; a job that the server's full queue refuses
-    is started again once there is room, unless the model keeps states; callbacks get an `InferRequest`.
+    every request back in the pool, or given to `set_error_callback`'s; a job that the server refuses since its
+    queue is full or the model is loading is started again, unless the model keeps states; callbacks get an
+    `InferRequest`.
 
     Example:
         >>> queue = AsyncInferQueue(compiled, jobs=8)

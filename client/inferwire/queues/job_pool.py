@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from inferwire.errors import QueueFull
+from inferwire.errors import InferwireError
 from inferwire.process import FINALIZING, THIS
 from inferwire.queues.job_endings import JobEndings
 from inferwire.queues.refused_jobs import RefusedJobs
@@ -36,8 +36,8 @@ class JobPool:
         requests: All of them, by position.
         runs: Their executions.
         endings: Reports how jobs have ended.
-        refused: The jobs that wait for room on the server; None where a refusal is their end. Requests that keep states
-            have taken the room that one of them wants, and give it back to nobody.
+        refused: The jobs that wait for the server; None where a refusal is their end. Requests that keep states have
+            taken the room that one of them wants, and give it back to nobody.
     """
 
     def __init__(self, requests: Sequence[InferRequest]) -> None:
@@ -166,8 +166,8 @@ class JobPool:
         """Tell that a job failed."""
         self.endings.failed(run, error)
 
-    def put_off(self, run: Run, refusal: QueueFull, again: Callable[[], object]) -> bool:
-        """Have a refused job wait for room on the server; false if the refusal is its end, as of a user's own."""
+    def put_off(self, run: Run, refusal: InferwireError, again: Callable[[], object]) -> bool:
+        """Have a refused job wait for the server; false if the refusal is its end, as of a user's own."""
         if self.refused is None or run in self._direct:
             return False
         self.refused.put(run, refusal, again)

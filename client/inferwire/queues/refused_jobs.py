@@ -1,4 +1,4 @@
-"""The jobs of a queue that the server had no room for: `RefusedJobs`.
+"""The jobs of a queue that the server had no room for, or whose model is loading: `RefusedJobs`.
 
 Owns when they begin again: as another job of the queue ends, or after a while where none does.
 """
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from inferwire.errors import QueueFull
+from inferwire.errors import InferwireError
 from inferwire.process import THIS
 from inferwire.requests.callbacks import CALLBACK_THREADS
 from inferwire.requests.run import Phase, Run
@@ -20,7 +20,7 @@ _ROOM_AFTER_S = 0.1
 
 
 class RefusedJobs:
-    """Jobs that wait for room on the server, in the order in which they were refused.
+    """Jobs that wait for room on the server or for their model, in the order in which they were refused.
 
     Attributes:
         waiting: Each with what submits it again.
@@ -32,9 +32,9 @@ class RefusedJobs:
         self._is_timed = False
 
     def __repr__(self) -> str:
-        return f"<RefusedJobs: {len(self.waiting)} wait for room>"
+        return f"<RefusedJobs: {len(self.waiting)} wait>"
 
-    def put(self, run: Run, refusal: QueueFull, again: Callable[[], object]) -> None:
+    def put(self, run: Run, refusal: InferwireError, again: Callable[[], object]) -> None:
         """Have a job submitted again once `begin_again` is called for it, or the time is up that the server named."""
         with self._lock:
             self.waiting.append((run, again))

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from inferwire.errors import (
     Cancelled,
     InferwireError,
+    ModelNotReady,
     QueueFull,
     SessionExpired,
     SessionLost,
@@ -238,8 +239,10 @@ class RequestRuns:
             _conclude(run)
 
     def _is_put_off(self, run: Run, error: InferwireError) -> bool:
-        """Have the holder submit an execution again that the server's queue refused; tell whether it will."""
-        if run.holder is None or not isinstance(error, QueueFull):
+        """Have the holder submit an execution again that the server refused for now; tell whether it will."""
+        # When to try again the server says of a model that is loading, and not of one that is leaving or has gone.
+        is_for_now = isinstance(error, QueueFull) or (isinstance(error, ModelNotReady) and error.retry_after_s)
+        if run.holder is None or not is_for_now:
             return False
         run.execution = None
         return run.holder.put_off(run, error, partial(self._submit_again, run))

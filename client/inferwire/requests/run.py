@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Protocol
 
-from inferwire.errors import QueueFull, anew
+from inferwire.errors import InferwireError, anew
 from inferwire.latch import Latch
 from inferwire.process import FINALIZING, THIS
 from inferwire.requests.freight import Freight
@@ -56,8 +56,8 @@ class Holder(Protocol):
         """Report the failure of an execution that nobody awaits, and give it back, at once or after a callback."""
         ...
 
-    def put_off(self, run: Run, refusal: QueueFull, again: Callable[[], object]) -> bool:
-        """Submit an execution again later that the server's queue refused; false if the refusal is its end."""
+    def put_off(self, run: Run, refusal: InferwireError, again: Callable[[], object]) -> bool:
+        """Submit an execution again later that the server refused for now; false if the refusal is its end."""
         ...
 
 

@@ -52,6 +52,39 @@ def test_a_job_that_a_full_queue_refuses_begins_again_after_a_while(
     assert (seen, len(transport.executions)) == (["only"], 2)
 
 
+def test_a_job_whose_model_is_loading_begins_again_after_a_while(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+) -> None:
+    seen: list[Any] = []
+
+    def refuse(execution: FakeExecution) -> None:
+        transport.answer = finish
+        execution.fail(ov.ModelNotReady("model 'double' version 1 is loading", retry_after_s=0.001))
+
+    transport.answer = refuse
+    queue.set_callback(lambda _, userdata: seen.append(userdata))
+    queue.start_async(ONES, "only")
+    queue.wait_all()
+    assert (seen, len(transport.executions)) == (["only"], 2)
+
+
+@pytest.mark.parametrize(
+    "error", [ov.ModelNotReady("model 'double' is unloading"), ov.ModelFailed("failed to load 'double' version 1")]
+)
+def test_a_job_whose_model_is_on_its_way_to_nothing_better_fails(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, error: ov.InferwireError
+) -> None:
+    def refuse(execution: FakeExecution) -> None:
+        execution.fail(ov.ModelNotReady("model 'double' version 1 is loading", retry_after_s=0.001))
+        transport.answer = lambda execution: execution.fail(error)
+
+    transport.answer = refuse
+    queue.start_async(ONES, "only")
+    with pytest.raises(type(error), match=str(error)):
+        queue.wait_all()
+    assert len(transport.executions) == 2
+
+
 @pytest.fixture
 def refused(transport: FakeTransport, queue: ov.AsyncInferQueue) -> ov.InferRequest:
     """A request whose job waits for room, while another one runs: nothing but the end of that one brings it."""
