@@ -56,7 +56,8 @@ class InferRequest(Completed, TensorAccess):
     Differs from OpenVINO: a request can start again straight after `cancel`; `latency` keeps its
     last value while one runs; `wait` on itself inside its own callback is an error, where openvino
     never returns; the profile of a cancelled execution is not known; `timings` is more; the output of a model
-    that hands its input on is memory of its own, where openvino's is the input's. States that the
+    that hands its input on is memory of its own, where openvino's is the input's; an array without elements
+    whose shape the input does not take is refused, where openvino takes one of the right rank. States that the
     server has lost, as when it restarted, raise `SessionLost` until `reset_state` begins anew.
 
     Example:
