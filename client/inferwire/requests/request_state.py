@@ -89,7 +89,7 @@ class RequestState:
             self._busy_with = run
 
     def begin(self, run: Run) -> None:
-        """Begin the execution that was claimed."""
+        """Begin the execution that was claimed. Takes no lock: only who has claimed the request comes here."""
         self._run = run
 
     def ended_meanwhile(self, run: Run) -> None:
