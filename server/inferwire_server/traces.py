@@ -32,7 +32,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, set_span_i
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
-from inferwire_server.core.scheduling.job import Job, JobState, outcome_of, state_of
+from inferwire_server.core.scheduling.job import Job, JobState, state_of
 from inferwire_server.core.scheduling.tally import REFUSED
 from inferwire_server.engine.engine import Submission
 from inferwire_server.engine.models import Model, model_of
@@ -124,7 +124,7 @@ class JobTrace:
         self._record(
             whole,
             (queue,) if job.started_at is None else (queue, inference),
-            _attributes(model_of(job), job.work.executions, job.state if job.error is None else outcome_of(job.error)),
+            _attributes(model_of(job), job.work.executions, job.outcome),
             next((result for result in job.apart if isinstance(result, ServingError) and _is_error(result)), job.error),
         )
 

@@ -162,6 +162,11 @@ class Job:
     apart: tuple[Result, ...] = ()
     timings: Timings = NO_TIME
 
+    @property
+    def outcome(self) -> str:
+        """How it is counted as a whole, once it has ended."""
+        return self.state if self.error is None else outcome_of(self.error)
+
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""
         if self.state is not _QUEUED:

@@ -75,7 +75,7 @@ def results(job: Job) -> Sequence[Result]:
 def count_ends(job: Job) -> Mapping[str, int]:
     """Count an ended job's executions by how they ended."""
     if is_whole(job):
-        return {job.state if job.error is None else outcome_of(job.error): job.work.executions}
+        return {job.outcome: job.work.executions}
     return Counter(map(outcome_of, results(job)))
 
 
