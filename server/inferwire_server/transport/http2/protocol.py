@@ -10,12 +10,13 @@ import termios
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.frames import ConnectionFailed
 from inferwire_server.transport.http2.outflow import Piece, Write
 from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
+from inferwire_server.transport.peers import peer_of
 
 H = TypeVar("H")
 
@@ -84,7 +85,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         """Begin a connection."""
         self._transport = cast("asyncio.Transport", transport)
         plain: socket.socket | None = transport.get_extra_info("socket")
-        self.peer = _peer_of(transport, plain)
+        self.peer = peer_of(transport)
         if plain is not None and plain.family != socket.AF_UNIX:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = self._connect(self._write, self)
@@ -217,13 +218,3 @@ def _in_system(open_still: socket.socket | None) -> int:
     except OSError:
         return 0
     return int.from_bytes(size, sys.byteorder)
-
-
-def _peer_of(transport: asyncio.BaseTransport, plain: socket.socket | None) -> str:
-    if plain is not None and plain.family == socket.AF_UNIX:
-        return "unix:"
-    name: Any = transport.get_extra_info("peername")
-    if not isinstance(name, tuple):
-        return "unknown:"  # it is gone already; it must not look as if it were on this host
-    host, port = str(cast("tuple[Any, ...]", name)[0]), cast("tuple[Any, ...]", name)[1]
-    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"

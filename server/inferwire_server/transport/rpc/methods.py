@@ -21,6 +21,7 @@ from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.peers import address_of
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
 from inferwire_server.transport.rpc.caller import shown_key
@@ -109,14 +110,8 @@ class Guard:
             return error
         where = head.where
         refusal = as_serving_error(error, **where)
-        self.refusals.count(Face.GRPC, refusal, where, peer=_address_of(peer))
+        self.refusals.count(Face.GRPC, refusal, where, peer=address_of(peer))
         return RpcStatus.of(refusal)
-
-
-def _address_of(peer: str) -> str:
-    """Give the address of a peer as gRPC writes it, without its port."""
-    host = peer.partition(":")[2].rpartition(":")[0]
-    return host.strip("[]") or peer
 
 
 def methods_of(

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from inferwire_proto import frames
 from inferwire_proto.frames import Frame, FrameReader, FrameTooLarge, Kind, MalformedFrame
@@ -19,6 +19,7 @@ from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
+from inferwire_server.transport.peers import address_of, peer_of
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.frame_writers import writer_on
 from inferwire_server.transport.session.greeting import MeansAnother, SessionTerms, no_hello
@@ -271,7 +272,7 @@ class SocketSession(asyncio.BufferedProtocol):
     def _refuse(self, error: Exception) -> None:
         """End the connection, and say why."""
         refusal = as_serving_error(error)
-        self._around.services.refusals.count(Face.SESSION, refusal, peer=_address_of(self._transport))
+        self._around.services.refusals.count(Face.SESSION, refusal, peer=address_of(peer_of(self._transport)))
         self._say_end(encode_error(refusal).SerializeToString())
 
     def _say_end(self, why: bytes) -> None:
@@ -301,11 +302,6 @@ class SocketSession(asyncio.BufferedProtocol):
             self._stream.end()
         except Exception as error:  # noqa: BLE001 - the connection ends all the same
             as_serving_error(error)
-
-
-def _address_of(transport: asyncio.Transport) -> str:
-    name: object = transport.get_extra_info("peername")
-    return str(cast("tuple[object, ...]", name)[0]) if isinstance(name, tuple) else "unix:"
 
 
 def _no_small_hello(error: FrameTooLarge) -> ServingError:
