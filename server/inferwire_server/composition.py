@@ -46,6 +46,7 @@ from inferwire_server.metrics import (
     of_results,
     of_tallies,
 )
+from inferwire_server.renewed_files import RenewedFiles
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.entries import as_utf8
 from inferwire_server.repository.loader import Loader
@@ -68,7 +69,6 @@ from inferwire_server.service.health import Identity
 from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
-from inferwire_server.service.renewed_files import RenewedFiles
 from inferwire_server.service.sequences import Sequences
 from inferwire_server.settings import Settings
 from inferwire_server.tallies import Tallies

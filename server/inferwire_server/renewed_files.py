@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -17,3 +19,13 @@ class RenewedFiles:
 
     refused: dict[str, bool] = field(default_factory=dict[str, bool])
     certificate_ends_at: float | None = None
+
+    @contextmanager
+    def reading(self, what: str) -> Generator[None]:
+        """Note whether files are refused, as they are where reading them raises."""
+        try:
+            yield
+        except Exception:
+            self.refused[what] = True
+            raise
+        self.refused[what] = False
