@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferwire_server.errors import invalid_input
-from inferwire_server.transport.certificate_key import ends_at, is_for_grpc
+from inferwire_server.transport.certificate import ends_at, is_for_grpc
 
 _HTTP, _GRPC = "http/1.1", "h2"
 """What the ports speak, as connections with TLS agree on it."""

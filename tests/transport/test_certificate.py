@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from tests.transport.key_kinds import KEYS_FOR_GRPC, OTHER_KEYS, PrivateKey, certificate_for
 
-from inferwire_server.transport.certificate_key import ends_at, is_for_grpc
+from inferwire_server.transport.certificate import ends_at, is_for_grpc
 
 
 def pem(key: PrivateKey, issuer: PrivateKey | None = None, subject: str = "localhost") -> bytes:
