@@ -11,6 +11,22 @@ from tests.client.transport.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 30
+TOLD = "told: the interpreter is shutting down, and the threads that would take the answer run no more\n"
+
+
+def said_by(program: str, *arguments: str) -> str:
+    """Run a program to its end, which is to be a good one, and give what it says."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
 
 PROGRAM = """
 import numpy as np
@@ -50,14 +66,7 @@ print("end")
     ],
 )
 def test_who_waits_at_the_end_is_told_that_nothing_comes(wait: str) -> None:
-    program = PROGRAM.replace("WAIT(self)", wait)
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
-        "end\ntold: the interpreter is shutting down, and the threads that would take the answer run no more\n"
-    )
+    assert said_by(PROGRAM.replace("WAIT(self)", wait)) == f"end\n{TOLD}"
 
 
 CANCELLING = """
@@ -84,10 +93,7 @@ print("end")
 
 
 def test_nobody_waits_at_the_end_for_what_was_cancelled() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CANCELLING], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "end\nwent on\n")
+    assert said_by(CANCELLING) == "end\nwent on\n"
 
 
 CONNECTING = """
@@ -108,13 +114,7 @@ print("end")
 
 
 def test_nobody_connects_at_the_end() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CONNECTING], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
-        "end\ntold: the interpreter is shutting down, and the threads that would take the answer run no more\n"
-    )
+    assert said_by(CONNECTING) == f"end\n{TOLD}"
 
 
 SENDING = """
@@ -142,10 +142,7 @@ print("end")
 
 def test_nothing_that_takes_a_thread_is_sent_at_the_end() -> None:
     server = ScriptedServer(on_socket=True)
-    program = [sys.executable, "-c", SENDING, f"127.0.0.1:{server.port}"]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    server.stop()
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
-        "end\ntold: the interpreter is shutting down, and the threads that would take the answer run no more\n"
-    )
+    try:
+        assert said_by(SENDING, f"127.0.0.1:{server.port}") == f"end\n{TOLD}"
+    finally:
+        server.stop()

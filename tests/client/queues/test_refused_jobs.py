@@ -36,30 +36,22 @@ def test_a_job_that_a_full_queue_refuses_begins_again_when_another_has_ended(
     assert seen == {"first": 2, "second": 4}
 
 
-def test_a_job_that_a_full_queue_refuses_begins_again_after_a_while(
-    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ov.QueueFull("full", retry_after_s=0.001),
+        ov.ModelNotReady("model 'double' version 1 is loading", retry_after_s=0.001),
+    ],
+    ids=["full queue", "loading"],
+)
+def test_a_job_that_is_refused_for_now_begins_again_after_a_while(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish, refusal: ov.InferwireError
 ) -> None:
     seen: list[Any] = []
 
     def refuse(execution: FakeExecution) -> None:
         transport.answer = finish
-        execution.fail(ov.QueueFull("full", retry_after_s=0.001))
-
-    transport.answer = refuse
-    queue.set_callback(lambda _, userdata: seen.append(userdata))
-    queue.start_async(ONES, "only")
-    queue.wait_all()
-    assert (seen, len(transport.executions)) == (["only"], 2)
-
-
-def test_a_job_whose_model_is_loading_begins_again_after_a_while(
-    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish
-) -> None:
-    seen: list[Any] = []
-
-    def refuse(execution: FakeExecution) -> None:
-        transport.answer = finish
-        execution.fail(ov.ModelNotReady("model 'double' version 1 is loading", retry_after_s=0.001))
+        execution.fail(refusal)
 
     transport.answer = refuse
     queue.set_callback(lambda _, userdata: seen.append(userdata))

@@ -36,6 +36,20 @@ def answers(body: bytes) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
     return app
 
 
+class AnswersLater:
+    """An application that answers once it may."""
+
+    def __init__(self, body: bytes) -> None:
+        self.begun = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self._answers = answers(body)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.begun.set()
+        await self.may_end.wait()
+        await self._answers(scope, receive, send)
+
+
 def is_gone(server: HttpServer) -> Callable[[], bool]:
     return lambda: not server.connections
 

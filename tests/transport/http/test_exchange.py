@@ -14,7 +14,7 @@ import httpx
 import pytest
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
-from tests.transport.http.connections import BROKEN, GET, MUCH, answers, connect, is_gone, raw, reaches
+from tests.transport.http.connections import BROKEN, GET, MUCH, AnswersLater, answers, connect, is_gone, raw, reaches
 
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
@@ -70,19 +70,13 @@ async def test_who_speaks_http_1_0_and_asks_to_go_on_may(*, at_once: bool) -> No
 
 
 async def test_an_answer_that_has_become_the_last_does_not_say_that_another_may_follow() -> None:
-    begun, may_end = asyncio.Event(), asyncio.Event()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        begun.set()
-        await may_end.wait()
-        await answers(b"hello")(scope, receive, send)
-
+    app = AnswersLater(b"hello")
     async with http_server(app, "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
         writer.write(GET_1_0)
-        await begun.wait()
+        await app.begun.wait()
         server.part()
-        may_end.set()
+        app.may_end.set()
         assert re.findall(rb"\r\nconnection: (.*)\r\n", await reader.read()) == [b"close"]
         writer.close()
 

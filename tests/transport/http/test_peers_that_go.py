@@ -12,7 +12,16 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 from tests.certificates import Authority
-from tests.transport.http.connections import GET, MUCH, a_go_of_the_loop, answers, connect, is_gone, reaches
+from tests.transport.http.connections import (
+    GET,
+    MUCH,
+    AnswersLater,
+    a_go_of_the_loop,
+    answers,
+    connect,
+    is_gone,
+    reaches,
+)
 
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
@@ -174,41 +183,29 @@ async def test_a_peer_that_says_nothing_more_is_answered(requests: bytes) -> Non
 
 
 async def test_a_peer_that_says_nothing_more_is_answered_later_too(caplog: pytest.LogCaptureFixture) -> None:
-    begun, may_end = asyncio.Event(), asyncio.Event()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        begun.set()
-        await may_end.wait()
-        await answers(b"hello")(scope, receive, send)
-
+    app = AnswersLater(b"hello")
     async with http_server(app, "127.0.0.1", 0) as server:
         hearing = asyncio.ensure_future(heard_after_end(server, GET))
-        await begun.wait()
+        await app.begun.wait()
         for _ in range(10):
             await a_go_of_the_loop()
-        may_end.set()
+        app.may_end.set()
         assert (await hearing).endswith(b"hello")
         await reaches(is_gone(server))
     assert not caplog.records
 
 
 async def test_a_peer_that_ends_tls_ends_it_for_both(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    begun, may_end = asyncio.Event(), asyncio.Event()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        begun.set()
-        await may_end.wait()
-        await answers(b"hello")(scope, receive, send)
-
+    app = AnswersLater(b"hello")
     authority = Authority(tmp_path / "tls")
     issued = authority.issue()
     async with http_server(app, "127.0.0.1", 0, tls=Tls(issued.certificate, issued.key)) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=authority.trusting)
         writer.write(GET)
-        await begun.wait()
+        await app.begun.wait()
         writer.close()
         await reaches(is_gone(server))
-        may_end.set()
+        app.may_end.set()
     assert not caplog.records
 
 
