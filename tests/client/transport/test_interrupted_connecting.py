@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import grpc
 import pytest
@@ -16,6 +18,7 @@ from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer, result, sent, submit, values_of
 
 import inferwire as ov
+from inferwire.transport import connection
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Connection, Patience
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -66,15 +69,15 @@ def test_connecting_can_be_interrupted_anywhere(*, on_socket: bool) -> None:
     while True:
         with serving(ScriptedServer(on_socket=on_socket)) as server:
             transport = connect_to(server)
-            connection = transport._connection  # pyright: ignore[reportPrivateUsage]
+            way = transport._connection  # pyright: ignore[reportPrivateUsage]
             interrupt = Interrupt(KeyboardInterrupt, steps, is_answered=True, within=WHERE)
 
-            def connect(connection: Connection = connection, interrupt: Interrupt = interrupt) -> None:
+            def connect(way: Connection = way, interrupt: Interrupt = interrupt) -> None:
                 with suppress(KeyboardInterrupt), interrupt:
-                    connection.open()
+                    way.open()
 
             beside(connect)()
-            assert beside(connection.open)().is_usable
+            assert beside(way.open)().is_usable
             beside(transport.close)()
         if interrupt.is_due:
             break
@@ -157,6 +160,26 @@ def test_what_is_opened_for_nobody_is_closed(slow: SlowServer) -> None:
     del transport
     slow.may_welcome.set()
     assert slow.ended.get(timeout=TIMEOUT_S) == "session-1"
+
+
+def test_what_may_have_begun_as_its_caller_was_interrupted_is_nobodys(
+    slow: SlowServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport = connect_to(slow)
+
+    def begin(call: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        _thread.start_new_thread(call, arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "_thread", SimpleNamespace(start_new_thread=begin))
+        with pytest.raises(KeyboardInterrupt):
+            submit(transport, Endings())
+    slow.may_welcome.set()
+    assert slow.ended.get(timeout=TIMEOUT_S) == "session-1"
+    slow.answers.put(None)
+    check_answered(slow, transport)
+    transport.close()
 
 
 def test_one_that_finds_no_thread_to_open_it_is_opened_later(server: ScriptedServer, transport: GrpcTransport) -> None:
