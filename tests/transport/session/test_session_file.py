@@ -61,6 +61,21 @@ async def test_many_may_wait_to_be_taken(sockets: SocketSessions, tmp_path: Path
                 caller.connect(str(path))
 
 
+async def test_it_holds_more_of_what_is_sent_than_by_itself(tmp_path: Path) -> None:
+    path, rooms = tmp_path / "here", asyncio.Queue[int]()
+
+    def take_over(transport: asyncio.Transport, _data: bytes) -> None:
+        taken: socket.socket = transport.get_extra_info("socket")
+        rooms.put_nowait(taken.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
+        transport.abort()
+
+    async with sessions_at(path, take_over), asyncio.timeout(LIMIT_S):
+        stream = await SocketStream.connect_to_file(path, "")
+        with socket.socket(socket.AF_UNIX) as plain:
+            assert await rooms.get() > plain.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        stream.leave()
+
+
 def is_read(writer: asyncio.StreamWriter) -> bool:
     """Whether the peer at a Unix socket has read all that was written: until then the system has it."""
     unread = fcntl.ioctl(writer.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))

@@ -25,6 +25,7 @@ from inferwire.transport.session.tls_layer import TlsLayer
 from inferwire_proto import frames
 from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1.types_pb2 import Error
+from inferwire_proto.unix_sockets import make_room
 
 _LOG = logging.getLogger(__name__)
 
@@ -303,6 +304,7 @@ def _connect(
             connected = on_failure.enter_context(socket.socket(socket.AF_UNIX))
             connected.settimeout(limit_s)
             connected.connect(place)
+            make_room(connected)
         else:
             connected = on_failure.enter_context(socket.create_connection(place, limit_s))
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from inferwire_proto.frames import PREFACE
+from inferwire_proto.unix_sockets import make_room
 from inferwire_server.transport.listening import BACKLOG
 from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.unix_socket import socket_file
@@ -49,6 +50,7 @@ class _Opening(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection."""
         self._transport = cast("asyncio.Transport", transport)
+        make_room(transport.get_extra_info("socket"))
         self._limit = asyncio.get_running_loop().call_later(self._preface_s, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:

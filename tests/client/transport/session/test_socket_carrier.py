@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 import time
@@ -242,6 +243,20 @@ def test_who_is_interrupted_as_it_sends_has_sent_a_whole_message_or_nothing_or_i
             assert isinstance(peer.socket, ssl.SSLSocket) or 0 < went[0] < len(message), "it ends for no reason"
         steps += 1
     assert outcomes == {False, True}
+
+
+@pytest.mark.parametrize("listen", ["Unix"], indirect=True)
+def test_a_unix_socket_holds_more_than_it_does_by_itself(open_peer: Callable[..., Peer]) -> None:
+    peer, large, went = open_peer(), bytes(64 << 20), list[int]()
+    assert peer.is_idle.wait(TIMEOUT_S)
+    here, there = socket.socketpair(socket.AF_UNIX)
+    with here, there:
+        here.setblocking(False)
+        by_itself = here.send(large)
+
+    peer.carrier.send((large,), went)
+
+    assert by_itself < went[0] < len(large)
 
 
 def test_who_is_interrupted_before_half_a_message_is_accounted_for_ends_it(open_peer: Callable[..., Peer]) -> None:
