@@ -14,7 +14,7 @@ from inferwire_server.transport.rpc.duplex import Duplex
 
 
 class Peer:
-    """A context whose client sends what it is given and takes answers when it is let."""
+    """A context whose client sends what it is given, and takes an answer before it lets others come when it may."""
 
     def __init__(self, *messages: bytes) -> None:
         self.unread = deque(messages)
@@ -25,9 +25,16 @@ class Peer:
         await asyncio.sleep(0)
         return self.unread.popleft() if self.unread else None
 
-    async def write(self, message: bytes) -> None:
-        await self.takes.wait()
+    @property
+    def has_room(self) -> bool:
+        return self.takes.is_set() or not self.written
+
+    def send(self, message: bytes) -> None:
         self.written.append(message)
+
+    async def wait_for_room(self) -> None:
+        if not self.has_room:
+            await self.takes.wait()
 
 
 class Echo:
@@ -36,7 +43,6 @@ class Echo:
     def __init__(self) -> None:
         self.on_ready: Callable[[], None]
         self.waiting: deque[bytes] = deque()
-        self.changed = asyncio.Event()
         self.is_full = asyncio.Event()
 
     @property
@@ -51,7 +57,6 @@ class Echo:
         if message == b"bad":
             raise ValueError("bad")
         self.waiting.append(message)
-        self.changed.set()
         self.on_ready()
 
     @property
@@ -113,6 +118,53 @@ async def test_an_answer_that_is_there_goes_before_the_next_message_is_read() ->
     assert unwritten == [0, 0, 0, 0]
 
 
+class Gathering(Echo):
+    """Makes answers of all that was taken in during a turn of the loop, in the next one."""
+
+    def __init__(self, on_run: Callable[[], object]) -> None:
+        super().__init__()
+        self.gathered: list[bytes] = []
+        self.runs: list[list[bytes]] = []
+        self.on_run = on_run
+
+    @property
+    def has_ended(self) -> bool:
+        return not self.waiting and not self.gathered
+
+    @property
+    def has_room(self) -> bool:
+        return True
+
+    def put(self, message: bytes) -> None:
+        if not self.gathered:
+            asyncio.get_running_loop().call_soon(self.run)
+        self.gathered.append(message)
+
+    def run(self) -> None:
+        self.runs.append(self.gathered)
+        self.waiting += self.gathered
+        self.gathered = []
+        self.on_run()
+        self.on_ready()
+
+
+async def test_all_that_has_come_is_taken_in_before_a_turn_of_the_loop_also_behind_what_is_answered() -> None:
+    class Burst(Peer):
+        async def read(self) -> bytes | None:
+            if len(self.unread) == 5:
+                await first_has_run.wait()
+            return self.unread.popleft() if self.unread else None
+
+    first_has_run = asyncio.Event()
+    peer, gathering = Burst(b"1", b"2", b"3", b"4", b"5", b"6"), Gathering(first_has_run.set)
+    peer.takes.set()
+
+    await duplex(peer, gathering).run()
+
+    assert gathering.runs == [[b"1"], [b"2", b"3", b"4", b"5", b"6"]]
+    assert peer.written == [b"1", b"2", b"3", b"4", b"5", b"6"]
+
+
 async def test_what_cannot_be_taken_in_ends_it() -> None:
     peer, echo = Peer(b"1", b"bad", b"2"), Echo()
     peer.takes.set()
@@ -122,10 +174,12 @@ async def test_what_cannot_be_taken_in_ends_it() -> None:
 
 
 async def test_leaving_it_ends_both_directions() -> None:
-    peer, echo = Peer(b"1"), Echo()
+    peer, echo = Peer(b"1", b"2", b"3", b"4"), Echo()
     running = asyncio.ensure_future(duplex(peer, echo).run())
-    await echo.changed.wait()
+    await echo.is_full.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert peer.written == []
+    peer.takes.set()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert (peer.written, list(peer.unread)) == ([b"1"], [b"4"])

@@ -155,8 +155,13 @@ class RpcCall:
         self._expect()
         return await self._unpacked(message) if isinstance(message, Packed) else message
 
-    async def write(self, message: bytes) -> None:
-        """Send a message, and wait while too much waits to be taken."""
+    @property
+    def has_room(self) -> bool:
+        """Whether the caller takes what is sent."""
+        return self._stream.unsent <= _MOST_UNSENT_BYTES
+
+    def send(self, message: bytes) -> None:
+        """Send a message, or have it wait for the caller to take it."""
         stream = self._stream
         if stream.is_over:
             raise asyncio.CancelledError
@@ -164,9 +169,17 @@ class RpcCall:
             self._has_begun = True
             stream.start(ANSWER_HEADERS)
         stream.write((PREFIX.pack(0, len(message)), message), PREFIX_BYTES + len(message))
-        while stream.unsent > _MOST_UNSENT_BYTES:
+
+    async def wait_for_room(self) -> None:
+        """Wait while too much waits to be taken."""
+        while not self.has_room:
             self._writing = self._loop.create_future()
             await self._writing
+
+    async def write(self, message: bytes) -> None:
+        """Send a message, and wait while too much waits to be taken."""
+        self.send(message)
+        await self.wait_for_room()
 
     def take_data(self, data: memoryview, *, is_last: bool) -> None:
         """Take what has come, and begin what waits for it."""

@@ -29,8 +29,25 @@ class Context(Protocol):
         """
         ...
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the caller takes what is sent: not while too much waits for that."""
+        ...
+
+    def send(self, message: bytes) -> None:
+        """Send a message before the call ends, whether the caller takes it or not.
+
+        Raises:
+            asyncio.CancelledError: The caller has left.
+        """
+        ...
+
+    async def wait_for_room(self) -> None:
+        """Wait until there is room; for one task of a call at a time."""
+        ...
+
     async def write(self, message: bytes) -> None:
-        """Send a message before the call ends, and wait while the caller takes no more.
+        """Send a message, and wait until there is room for the next.
 
         Raises:
             asyncio.CancelledError: The caller has left.

@@ -1,4 +1,8 @@
-"""Both directions of one stream at once: a reader that takes messages in, a writer that sends what is ready."""
+"""Both directions of one stream at once: a reader that takes messages in, a writer that sends what is ready.
+
+Whoever comes first sends: the reader what it finds ready around a message, without a turn of the loop in between. All
+that has come is taken in before anything that is to wait for more of it runs, as a batch does.
+"""
 
 from __future__ import annotations
 
@@ -80,9 +84,9 @@ class Duplex:
     async def _write(self) -> None:
         while not self._is_over:
             if self._outgoing.is_ready:
-                message = self._outgoing.take()
+                await self._context.wait_for_room()
+                self._send_ready()
                 self._room.set()
-                await self._context.write(message)
             else:
                 await self._something.wait()
                 self._something.clear()
@@ -93,13 +97,20 @@ class Duplex:
             return True
         return (self._has_read_all or self._drain.is_draining) and self._outgoing.has_ended
 
+    def _send_ready(self) -> None:
+        """Send what is ready, as far as it is taken; the writer sends the rest."""
+        while self._outgoing.is_ready and self._context.has_room:
+            self._context.send(self._outgoing.take())
+
     async def _read(self) -> None:
         try:
             while (data := await self._context.read()) is not None:
+                self._send_ready()
                 if (rest := self._take_in(data)) is not None:
                     await rest
                 if self._outgoing.is_ready:
-                    # The writer goes first: an answer that is there is waited for, the next message is not.
+                    # It has run at once, and so may the next: answers and others' calls do not wait for that.
+                    self._send_ready()
                     await asyncio.sleep(0)
                 while not self._outgoing.has_room:
                     self._room.clear()
