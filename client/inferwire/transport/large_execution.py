@@ -33,8 +33,7 @@ class LargeExecution:
         request = InferRequest(execution=Execution.FromString(header)).SerializeToString()
         message = raw_fields.join(request, inputs)
         with rpc.as_own_errors(self._address):
-            self._call = rpc.start_unary(self._channel, "InferenceService.Infer", message, self._metadata)
-        self._call.add_done_callback(self._end)
+            self._call = rpc.start_unary(self._channel, "InferenceService.Infer", message, self._metadata, self._end)
 
     def cancel(self) -> None:
         """Drop the outcome and tell the server."""

@@ -103,13 +103,12 @@ class Lending:
             byte_size=memory.byte_size,
             nonce=memory.nonce,
         ).SerializeToString()
+        # Until the server has answered, the file must not be closed.
+        answered = partial(self._answered, memory, loan)
         try:
-            call = rpc.start_unary(link.channel, "TensorService.LendMemory", request, link.metadata)
+            rpc.start_unary(link.channel, "TensorService.LendMemory", request, link.metadata, answered)
         except ValueError:
             self._loans.pop(memory.id, None)
-            return
-        # Until the server has answered, the file must not be closed.
-        call.add_done_callback(partial(self._answered, memory, loan))
 
     def _answered(self, memory: LentMemory, loan: _Loan, call: rpc.UnaryFuture) -> None:
         try:

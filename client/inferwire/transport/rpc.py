@@ -6,7 +6,7 @@ stubs: everything they would say is in the descriptors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, Protocol, TypeVar, cast
 
@@ -14,6 +14,7 @@ import grpc
 from google.protobuf.message import Message
 
 from inferwire.errors import DeadlineExceeded, InferwireError, ServerUnavailable, TooLarge, error_of, unauthenticated
+from inferwire.transport.undisturbed import undisturbed
 from inferwire.transport.unreachable import is_of_names, why_unreachable
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
@@ -70,12 +71,13 @@ def call(
         request_serializer=type(request).SerializeToString,
         response_deserializer=response_type.FromString,
     )
-    return multicallable(request, metadata=metadata)
+    return undisturbed(lambda: multicallable(request, metadata=metadata))
 
 
 def call_raw(channel: grpc.Channel, method: str, request: bytes, metadata: Metadata) -> bytes:
     """Make a call whose request and answer are messages' bytes."""
-    return cast("bytes", channel.unary_unary(path_of(method))(request, metadata=metadata))
+    multicallable = cast("Any", channel).unary_unary(path_of(method))
+    return undisturbed(lambda: cast("bytes", multicallable(request, metadata=metadata)))
 
 
 def call_with_stream(
@@ -89,7 +91,7 @@ def call_with_stream(
     multicallable = channel.stream_unary(
         path_of(method), request_serializer=_serialize, response_deserializer=response_type.FromString
     )
-    return multicallable(iter(requests), metadata=metadata)
+    return undisturbed(lambda: multicallable(iter(requests), metadata=metadata))
 
 
 def call_for_stream(
@@ -98,18 +100,26 @@ def call_for_stream(
     request: Message,
     response_type: type[R],
     metadata: Metadata,
-) -> Iterator[R]:
+) -> Sequence[R]:
     """Make a call of one request and many answers."""
     multicallable = channel.unary_stream(
         path_of(method), request_serializer=_serialize, response_deserializer=response_type.FromString
     )
-    return iter(multicallable(request, metadata=metadata))
+    return undisturbed(lambda: tuple(multicallable(request, metadata=metadata)))
 
 
-def start_unary(channel: grpc.Channel, method: str, request: bytes, metadata: Metadata) -> UnaryFuture:
-    """Start a call whose request and answer are messages' bytes."""
+def start_unary(
+    channel: grpc.Channel, method: str, request: bytes, metadata: Metadata, answered: Callable[[UnaryFuture], object]
+) -> UnaryFuture:
+    """Start a call whose request and answer are messages' bytes; `answered` is called on one of gRPC's threads."""
     multicallable = cast("Any", channel).unary_unary(path_of(method))
-    return cast("UnaryFuture", multicallable.future(request, metadata=metadata))
+
+    def start() -> UnaryFuture:
+        started = cast("UnaryFuture", multicallable.future(request, metadata=metadata))
+        started.add_done_callback(answered)
+        return started
+
+    return undisturbed(start)
 
 
 def open_stream(channel: grpc.Channel, method: str, requests: Iterator[bytes], metadata: Metadata) -> ResponseStream:

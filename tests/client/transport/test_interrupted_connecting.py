@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import grpc
 import pytest
 from tests.client.interrupt import PACKAGE, Interrupt
+from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer, result, sent, submit, values_of
 
@@ -26,22 +27,7 @@ from inferwire.transport.grpc_transport import GrpcTransport
 WHERE = (PACKAGE, str(Path(grpc.__file__).parent), threading.__file__)
 """Whose steps a caller takes as it connects."""
 
-T = TypeVar("T")
 Served = TypeVar("Served", bound=ScriptedServer)
-
-
-def beside(call: Callable[[], T]) -> Callable[[], T]:
-    """Call on a thread that no test waits for in vain, and give what gives the result."""
-    found: list[T] = []
-    thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
-    thread.start()
-
-    def wait() -> T:
-        thread.join(TIMEOUT_S)
-        assert not thread.is_alive(), "it hangs"
-        return found[0]
-
-    return wait
 
 
 @contextmanager

@@ -1,0 +1,76 @@
+"""Who makes a call of its own is interrupted: others make theirs on the same channel, and it can be closed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+
+import grpc
+import pytest
+from tests.client.interrupt import PACKAGE, Interrupt
+from tests.client.transport.beside import beside
+from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer
+
+from inferwire.transport import rpc
+from inferwire_proto.inferwire.v1 import models_pb2 as pb
+
+WHERE = (PACKAGE, str(Path(grpc.__file__).parent), threading.__file__)
+"""Whose steps a caller takes."""
+
+
+def ask(channel: grpc.Channel) -> object:
+    return rpc.call(channel, "ModelService.Read", pb.ReadRequest(), pb.ReadResponse, ())
+
+
+def ask_raw(channel: grpc.Channel) -> object:
+    return rpc.call_raw(channel, "ModelService.Read", b"", ())
+
+
+def send_many(channel: grpc.Channel) -> object:
+    return rpc.call_with_stream(channel, "ModelService.Upload", [pb.UploadRequest()], pb.UploadResponse, ())
+
+
+def receive_many(channel: grpc.Channel) -> object:
+    return list(rpc.call_for_stream(channel, "ModelService.Export", pb.ExportRequest(), pb.ExportResponse, ()))
+
+
+def start(channel: grpc.Channel) -> object:
+    ended: SimpleQueue[object] = SimpleQueue()
+    rpc.start_unary(channel, "ModelService.Read", b"", (), ended.put)
+    return ended.get(timeout=TIMEOUT_S)
+
+
+CALLS: list[Callable[[grpc.Channel], object]] = [ask, ask_raw, send_many, receive_many, start]
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    server = ScriptedServer()
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_can_be_interrupted_anywhere(server: ScriptedServer, call: Callable[[grpc.Channel], object]) -> None:
+    server.unary = dict.fromkeys(("Read", "Upload", "Export"), lambda data, context: b"")
+    steps = 0
+    while True:
+        interrupt = Interrupt(KeyboardInterrupt, steps, is_answered=True, within=WHERE)
+        channel = grpc.insecure_channel(f"127.0.0.1:{server.port}")
+        # On the main thread, as every handler of a signal runs. What came of it is kept: what is raised in a destructor
+        # nobody hears of.
+        made: object = None
+        with suppress(KeyboardInterrupt), interrupt:
+            made = call(channel)
+        del made
+        for other in (ask, start):
+            beside(partial(other, channel))()
+        beside(channel.close)()
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 5

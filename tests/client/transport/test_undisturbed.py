@@ -1,0 +1,79 @@
+"""What is done on a thread of its own for who waits for it."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from weakref import ref
+
+import pytest
+from tests.client.transport.scripted_server import TIMEOUT_S
+
+from inferwire.transport.undisturbed import undisturbed
+
+AT_THE_END = """
+from inferwire.transport.undisturbed import undisturbed
+
+class Last:
+    def __del__(self, undisturbed=undisturbed):
+        print(undisturbed(lambda: "done"))
+
+last = Last()
+"""
+"""A program whose destructor needs something done while the interpreter shuts down, where no thread runs any more."""
+
+
+def fail() -> None:
+    raise OSError("no")
+
+
+def test_what_the_main_thread_asks_for_another_does() -> None:
+    assert undisturbed(threading.get_ident) != threading.get_ident()
+
+
+def test_a_thread_that_runs_no_handlers_of_signals_does_it_itself() -> None:
+    def asked_here() -> bool:
+        return undisturbed(threading.get_ident) == threading.get_ident()
+
+    with ThreadPoolExecutor(1) as beside:
+        assert beside.submit(asked_here).result(TIMEOUT_S)
+
+
+def test_its_error_is_raised() -> None:
+    with pytest.raises(OSError, match="no"):
+        undisturbed(fail)
+
+
+def test_without_threads_the_caller_does_it() -> None:
+    usual = threading.stack_size(1 << 46)
+    try:
+        assert undisturbed(threading.get_ident) == threading.get_ident()
+    finally:
+        threading.stack_size(usual)
+
+
+def test_at_the_end_of_the_process_the_caller_does_it() -> None:
+    ended = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert (ended.stdout, ended.stderr) == ("done\n", "")
+
+
+class Held:
+    """What a caller has at hand while that fails."""
+
+
+def test_an_error_that_was_dealt_with_keeps_nothing_of_its_caller() -> None:
+    def attempt() -> ref[Held]:
+        held = Held()
+        with suppress(OSError):
+            undisturbed(fail)
+        return ref(held)
+
+    gc.disable()
+    try:
+        assert attempt()() is None
+    finally:
+        gc.enable()
