@@ -248,7 +248,7 @@ class CompiledModel(Completed, Unpicklable):
 
     @property
     def optimal_number_of_infer_requests(self) -> int:
-        """How many inferences of the model the server runs at once; not in openvino."""
+        """How many inferences keep the model's device busy, as OpenVINO finds; not in openvino."""
         return self._model.description.optimal_number_of_infer_requests
 
     @property
