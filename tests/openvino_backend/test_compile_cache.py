@@ -96,6 +96,15 @@ def test_a_model_is_compiled_into_a_cache_when_nobody_else_does(tmp_path: Path) 
     assert not is_held(tmp_path)
 
 
+def test_a_model_from_the_cache_is_exported_as_one_that_can_be_loaded(tmp_path: Path) -> None:
+    options = ModelOptions("m", "CPU", {"CACHE_DIR": str(tmp_path / "cache")})
+    OpenVinoBackend().compile(Source(MODEL), options)
+    backend = OpenVinoBackend()
+    blob = tmp_path / "m.blob"
+    blob.write_bytes(backend.compile(Source(MODEL), options).export())
+    assert backend.compile(Source(blob, is_compiled=True), ModelOptions("m", "CPU")).spec.name == "m"
+
+
 NOT_KEPT = "not kept in the cache"
 
 

@@ -204,7 +204,7 @@ class OpenVinoModel:
     def export(self) -> bytes:
         """Give it as a blob that can be loaded again."""
         try:
-            return translate(Code.MODEL_FAILED, lambda: self._graphs.compiled.export_model().getvalue())
+            return translate(Code.MODEL_FAILED, self._graphs.export)
         except ServingError as error:
             if not (self._device_as_set and _NO_EXPORT in error.message):
                 raise

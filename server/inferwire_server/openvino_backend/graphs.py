@@ -86,6 +86,14 @@ class Graphs:
         """The compiled model that runs what comes."""
         return self.current.compiled
 
+    def export(self) -> bytes:
+        """Give the model as a blob that can be loaded again: one from OpenVINO's cache is compiled anew for that."""
+        compiled = self.compiled
+        if compiled.get_property("LOADED_FROM_CACHE"):
+            with self.renewing:
+                compiled = self._renew(compiled)
+        return compiled.export_model().getvalue()
+
     def add_holder(self, holder: GraphHolder) -> None:
         """Have it move whenever there is a new graph, for as long as anybody else has it."""
         with self._holders_lock:
