@@ -226,6 +226,15 @@ def test_a_model_whose_folder_is_gone_is_made_of_what_is_in_memory(path: Path, t
     assert renew(compiled).create_infer_request().infer([np.ones(GOOD, np.float32)])[0].shape == (2, 4)
 
 
+def test_what_is_in_memory_makes_as_many_as_are_needed(path: Path) -> None:
+    core = ov.Core()
+    compiled = core.compile_model(path, "CPU")
+    renew = renewal(core, Source(path), "CPU", {})
+    path.unlink()
+    again = renew(renew(compiled))
+    assert again.create_infer_request().infer([np.ones(GOOD, np.float32)])[0].shape == (2, 4)
+
+
 def test_what_cannot_be_made_anew_fails_as_it_did(path: Path) -> None:
     model = OpenVinoBackend().compile(Source(path), ModelOptions("rows", "AUTO", {"NUM_STREAMS": "1"}))
     slot = model.create_slot()

@@ -24,14 +24,22 @@ Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]
 
 
 def renewal(core: Any, source: Source, device: str, config: Mapping[str, Any]) -> Renew:
-    """Say how to compile a model once more: from its files, or what they hold by then may be another."""
+    """Say how to compile a model once more: from its files, or what is in memory, where these hold another by then.
+
+    OpenVINO cannot read what a model gives out that it has itself read from such a blob, or from its cache.
+    """
     as_read = frozenset(_stamps(source))
     # Nothing is to wait for others that compile into the cache.
     own = {name: value for name, value in config.items() if name != "CACHE_DIR"}
+    blob = b""
 
     def renew(compiled: ov.CompiledModel) -> ov.CompiledModel:
+        nonlocal blob
         if source.is_compiled or frozenset(_stamps(source)) != as_read:
-            return core.import_model(compiled.export_model().getvalue(), device, own)
+            given = blob or compiled.export_model().getvalue()
+            made = core.import_model(given, device, own)
+            blob = given
+            return made
         return core.compile_model(read_to_run(core, source), device, own)
 
     return renew
