@@ -145,6 +145,13 @@ def test_a_long_block_is_not_kept() -> None:
     assert blocks.reads == 2
 
 
+def test_a_short_block_that_stands_for_long_headers_is_not_kept() -> None:
+    blocks = Counting()
+    blocks.read(remembered(b"a", bytes(1000)))
+    assert [len(blocks.read(NEWEST * 4)) for _ in range(2)] == [4, 4]
+    assert blocks.reads == 3
+
+
 @pytest.mark.parametrize(
     "block",
     [

@@ -30,6 +30,7 @@ _BESIDE_FIELD_BYTES = 32
 
 _MOST_KEPT = 64
 _LONGEST_KEPT = 4096
+"""How long the headers may be together that a block stands for: a byte may stand for thousands."""
 
 _SIZE_UPDATE, _SIZE_UPDATE_MASK = 0x20, 0xE0
 """How a block begins that changes how much its connection remembers."""
@@ -72,10 +73,11 @@ class HeaderBlocks(Generic[H]):
             raise ConnectionFailed(ErrorCode.ENHANCE_YOUR_CALM, sentence) from error
         except HPACKError as error:
             raise ConnectionFailed(ErrorCode.COMPRESSION_ERROR, "the headers cannot be unpacked") from error
-        said = self._read([(bytes(name), bytes(value)) for name, value in fields])
+        listed = [(bytes(name), bytes(value)) for name, value in fields]
+        said = self._read(listed)
         if self._table.changes != before or (block and block[0] & _SIZE_UPDATE_MASK == _SIZE_UPDATE):
             self._kept.clear()
-        elif len(block) <= _LONGEST_KEPT:
+        elif list_size(listed) <= _LONGEST_KEPT:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             self._kept[block] = said
