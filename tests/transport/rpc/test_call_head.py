@@ -40,6 +40,12 @@ def test_metadata_is_what_is_not_of_grpc_in_the_order_in_which_it_was_said() -> 
     assert found.encoding == "gzip"
 
 
+def test_what_headers_say_many_times_is_there_once() -> None:
+    found = head(*[(b"a", b"long" * 100)] * 16, *[(b"a-bin", b"AAH/" * 100)] * 16, (b"a", b"short"))
+    assert found.metadata == (("a", "long" * 100),) * 16 + (("a-bin", b"\0\1\xff" * 100),) * 16 + (("a", "short"),)
+    assert len(set(map(id, found.metadata))) == 3
+
+
 def test_metadata_is_whatever_one_line_of_text_can_say_under_a_name() -> None:
     said = [(b"a1!#$%&'*+-.^_`|~", b"1"), (b"b", b" \x01\t\x7f "), (b"c", "é".encode())]
     assert head(*said).metadata == tuple((name.decode(), value.decode("latin-1")) for name, value in said)

@@ -64,12 +64,17 @@ class CallHead(NamedTuple):
 
 
 def read_head(fields: Sequence[Field]) -> CallHead | Refused:
-    """Read a call's headers; what is no request of HTTP/2 is refused."""
+    """Read a call's headers; what is no request of HTTP/2 is refused.
+
+    What they say many times is kept once: HTTP/2 lets a caller repeat long headers in a byte each.
+    """
     headers: dict[bytes, bytes] = {}
+    entries: dict[Field, Metadata] = {}
     metadata: list[tuple[str, str | bytes]] = []
     is_pseudo = True
     try:
-        for name, value in fields:
+        for field in fields:
+            name, value = field
             may_be_pseudo, is_pseudo = is_pseudo and name not in headers, name.startswith(b":")
             if name in _OF_HTTP_1 or not _NAME.fullmatch(name) or (is_pseudo and not may_be_pseudo):
                 return Refused(name)
@@ -77,7 +82,9 @@ def read_head(fields: Sequence[Field]) -> CallHead | Refused:
                 return Refused(name, value)
             headers[name] = value
             if not is_pseudo and name not in _NOT_METADATA:
-                metadata.extend(_entries(name, value))
+                if field not in entries:
+                    entries[field] = _entries(name, value)
+                metadata.extend(entries[field])
         return _head(headers, tuple(metadata), list_size(fields))
     except ValueError as error:
         return Refused(str(error))
@@ -100,13 +107,13 @@ def _head(headers: Mapping[bytes, bytes], metadata: Metadata, byte_size: int) ->
     )
 
 
-def _entries(name: bytes, value: bytes) -> list[tuple[str, str | bytes]]:
+def _entries(name: bytes, value: bytes) -> Metadata:
     key = name.decode("ascii")
     if not key.endswith("-bin"):
-        return [(key, value.decode("latin-1"))]
+        return ((key, value.decode("latin-1")),)
     # Of several values of one name, some clients make one, with commas between them.
     parts = [part.strip() for part in value.split(b",")]
-    return [(key, b64decode(part + b"=" * (-len(part) % 4), validate=True)) for part in parts]
+    return tuple([(key, b64decode(part + b"=" * (-len(part) % 4), validate=True)) for part in parts])
 
 
 def _timeout_s(value: bytes | None) -> float | None:
