@@ -18,7 +18,6 @@ PING = frame(frames.PING, content=bytes(8))
 KINDS = {
     "pings": PING,
     "answers to pings": frame(frames.PING, frames.ACK, content=bytes(8)),
-    "settings": frames.settings({frames.INITIAL_WINDOW_SIZE: 1}),
     "acknowledged settings": frame(frames.SETTINGS, frames.ACK),
     "priorities": frame(frames.PRIORITY, 0, 1, bytes(5)),
     "resets of what is over": frames.rst_stream(3, ErrorCode.CANCEL),
@@ -107,6 +106,25 @@ def test_headers_do_not_go_on_in_frames_without_end() -> None:
     wire.say(frame(frames.HEADERS, 0, 3, REQUEST))
     wire.say(frame(frames.CONTINUATION, 0, 3) * (MOST - 1))
     assert wire.fails(frame(frames.CONTINUATION, 0, 3)) is ErrorCode.ENHANCE_YOUR_CALM
+
+
+SETTINGS = frames.settings({frames.INITIAL_WINDOW_SIZE: 1})
+MOST_SETTINGS = 100
+"""How many frames of settings may come before some seconds have passed; the greeting's is one of them."""
+
+
+def test_settings_change_only_so_often_whatever_else_comes() -> None:
+    wire, _ = running()
+    wire.say(*[SETTINGS, data(1, b"a")] * (MOST_SETTINGS - 1))
+    assert wire.fails(SETTINGS) is ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_time_lets_settings_change_again() -> None:
+    wire, _ = running()
+    for _ in range(3):
+        wire.connection.look(0, 0, 60)
+        wire.say(SETTINGS * MOST_SETTINGS)
+    assert wire.fails(SETTINGS) is ErrorCode.ENHANCE_YOUR_CALM
 
 
 def test_what_cannot_go_out_is_not_looked_at_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,10 @@ _MOST_IDLE_FRAMES = 1000
 """How many frames may come that bring no call further, before data goes either way or some seconds have passed. Each
 takes time, and some want an answer."""
 
+_MOST_SETTINGS = 100
+"""How many frames of settings may come before some seconds have passed, whatever else comes: each may change the window
+of every stream."""
+
 _MOST_UNHEARD = 1000
 """How many streams may be half open, since this side has ended them and the peer has not."""
 
@@ -78,6 +82,7 @@ class Connection(Generic[H]):
         self.is_greeted = False
         self._is_parting = False
         self._has_settings = False
+        self._settings_taken = 0
         self._unheard: dict[int, None] = {}
         self._last_stream = 0
         self._last_taken = frames.LARGEST_STREAM
@@ -126,7 +131,7 @@ class Connection(Generic[H]):
 
         This is called every few seconds, and forgets how much has come that brings nothing further.
         """
-        self.outflow.idle_frames = 0
+        self.outflow.idle_frames = self._settings_taken = 0
         for stream in self._stalls.found(self.streams.values(), self.outflow.sent - unread, now, stall_s):
             stream.receiver.take_stall()
 
@@ -347,12 +352,16 @@ class Connection(Generic[H]):
     def _take_settings(self, flags: int, number: int, content: bytes) -> None:
         if number:
             raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "settings are not a stream's")
-        self._count_idle()
         if flags & frames.ACK:
             if content:
                 raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "settings are acknowledged without others")
+            self._count_idle()
             return
         self._has_settings = True
+        self._settings_taken += 1
+        if self._settings_taken > _MOST_SETTINGS:
+            sentence = f"{_MOST_SETTINGS} frames of settings have come within a few seconds"
+            raise ConnectionFailed(ErrorCode.ENHANCE_YOUR_CALM, sentence)
         apply_settings(content, self.outflow, self.streams.values())
         self.outflow.emit(frames.frame(frames.SETTINGS, frames.ACK))
         self.outflow.flush()
