@@ -227,6 +227,45 @@ def test_a_bomb_is_refused_by_what_it_says_before_it_is_decoded(slot: PictureSlo
     )
 
 
+SCAN = b"\xff\xda"
+"""How a part of a JPEG file begins that the decoder goes through all pixels for."""
+
+
+def with_scans(scans: int, comment: bytes = b"") -> bytes:
+    """A JPEG that has its last scan again and again, until it has so many."""
+    file = encoded(picture((64, 64)), "JPEG", progressive=True, comment=comment)
+    last, end = file[file.rindex(SCAN) : -2], file[-2:]
+    return file[:-2] + last * (scans - file.replace(comment, b"").count(SCAN)) + end
+
+
+def test_a_jpeg_has_only_so_many_scans(slot: PictureSlot) -> None:
+    assert pixels_of(slot, with_scans(50)).shape == (1, 64, 64, 3)
+    error = refusal(slot, with_scans(51))
+    assert error.code is Code.INVALID_INPUT
+    assert error.message == "picture 0 of input 'x' of model 'm' has 51 scans, expected at most 50"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        with_scans(50, comment=SCAN * 100),
+        with_scans(50) + SCAN * 100,
+        encoded(Image.frombytes("RGB", (100, 2), SCAN * 300), compress_level=0),
+    ],
+    ids=["in a comment", "behind the picture", "in the pixels of a PNG"],
+)
+def test_what_only_looks_like_a_scan_is_none(slot: PictureSlot, file: bytes) -> None:
+    assert file.count(SCAN) > 50
+    assert len(pixels_of(slot, file)) == 1
+
+
+def test_scans_do_not_hide_behind_what_has_no_length(slot: PictureSlot) -> None:
+    file = with_scans(51)
+    last = file.rindex(SCAN)
+    hidden = file[:last] + b"\xff\xd0\xff\x01\xff" + file[last:]
+    assert "has 51 scans" in refusal(slot, hidden).message
+
+
 def test_a_picture_may_have_as_many_pixels_as_the_setting_says() -> None:
     slot = model(None, None, Pictures(max_pixels=8)).create_slot()
     assert pixels_of(slot, encoded(picture((4, 2)))).shape == (1, 2, 4, 3)

@@ -5,6 +5,7 @@ Owns what a picture may be and how it is turned, coloured and resized. Blocks; k
 
 from __future__ import annotations
 
+import re
 from io import BytesIO
 from typing import Any, TypeAlias
 
@@ -28,6 +29,13 @@ _RESAMPLING = {
 }
 _FROM_16_BITS = 1 / 256
 
+_MOST_SCANS = 50
+"""How many scans a JPEG may have. Encoders write a dozen; each takes a look at all pixels, and ten bytes of it."""
+
+_START, _SCAN, _END = b"\xff\xd8", b"\xda", b"\xd9"
+_MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd7])")
+"""What begins a part of a JPEG that states its length, or ends the file: it is nowhere in what is compressed."""
+
 # Pillow's own limit warns and then refuses by a number of its own; ours is checked before any pixel is decoded.
 Image.MAX_IMAGE_PIXELS = None
 
@@ -48,14 +56,16 @@ def decode(content: bytes, pictures: Pictures, size: Size | None) -> tuple[Pixel
     Transparency is left out: the colours are those that the file has below it.
 
     Raises:
-        UnreadablePictureError: For what is no whole JPEG or PNG file.
+        UnreadablePictureError: For what is no whole JPEG or PNG file, or takes far longer than others of its size.
         TooManyPixelsError: Before anything is decoded.
     """
     try:
         with Image.open(BytesIO(content), formats=FORMATS) as image:
             _check_size(image, pictures.max_pixels)
+            if image.format != "PNG":
+                _check_scans(content)
             upright = _as_rgb(ImageOps.exif_transpose(image))
-    except TooManyPixelsError:
+    except (TooManyPixelsError, UnreadablePictureError):
         raise
     except Image.UnidentifiedImageError as error:
         raise UnreadablePictureError("is no JPEG or PNG file") from error
@@ -70,6 +80,20 @@ def decode(content: bytes, pictures: Pictures, size: Size | None) -> tuple[Pixel
 def _check_size(image: Image.Image, most: int) -> None:
     if image.width * image.height > most:
         raise TooManyPixelsError(f"has {image.width} x {image.height} pixels, expected at most {most}")
+
+
+def _check_scans(content: bytes) -> None:
+    if content.count(b"\xff" + _SCAN) > _MOST_SCANS and (scans := _scans(content)) > _MOST_SCANS:
+        raise UnreadablePictureError(f"has {scans} scans, expected at most {_MOST_SCANS}")
+
+
+def _scans(content: bytes) -> int:
+    """Count the scans of a JPEG. What looks like one elsewhere, as in a thumbnail or behind the end, is none."""
+    scans, at = 0, len(_START)
+    while (marker := _MARKER.search(content, at)) is not None and (kind := marker[1]) != _END:
+        scans += kind == _SCAN
+        at = marker.end() + int.from_bytes(content[marker.end() : marker.end() + 2])
+    return scans
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:
