@@ -334,6 +334,14 @@ async def test_the_log_has_the_id_that_an_answer_over_http_has(
             logged.clear()
 
 
+async def test_the_log_has_a_path_as_it_came_with_nothing_in_it_that_a_terminal_obeys(
+    http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "inferwire_server.service.refusals"), capture_logs() as logged:
+        await http.get("/v2/models/%1b%5b2J%0a%9b/nowhere?a=1")
+    assert [line["path"] for line in logged] == ["/v2/models/%1b%5b2J%0a%9b/nowhere"]
+
+
 async def test_the_log_has_the_id_that_a_caller_over_grpc_gave(
     channel: grpc.aio.Channel, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -73,5 +73,8 @@ def exchange_of(scope: Scope) -> Exchanged:
 
 
 def where_of(scope: Scope) -> dict[str, str]:
-    """Say in a log which request is meant: its path, and the id that its answer has."""
-    return {"path": scope["path"], "request_id": exchange_of(scope).request_id}
+    """Say in a log which request is meant: its path as it came, and the id that its answer has.
+
+    Decoded, a path may have characters that a terminal obeys.
+    """
+    return {"path": scope["raw_path"].decode("ascii"), "request_id": exchange_of(scope).request_id}
