@@ -271,6 +271,24 @@ async def test_a_document_that_is_no_request_is_refused(rest: Rest, content: byt
     assert expected in sentence(await rest.post("echo", content))
 
 
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({"inputs": [X] * 4097}, "there are 4097 inputs, expected at most 4096"),
+        ({"inputs": [X], "outputs": [{"name": "y"}] * 4097}, "there are 4097 outputs, expected at most 4096"),
+        (
+            {"inputs": [X], "parameters": {str(number): 1 for number in range(4097)}},
+            "there are 4097 parameters, expected at most 4096",
+        ),
+    ],
+    ids=["inputs", "outputs", "parameters"],
+)
+async def test_what_no_request_has_is_refused_before_it_is_read(
+    rest: Rest, members: dict[str, Any], expected: str
+) -> None:
+    assert sentence(await rest.post("echo", orjson.dumps(members))) == expected
+
+
 async def test_what_is_not_offered_is_said_to_be_so(rest: Rest) -> None:
     region = {**X, "parameters": {"shared_memory_region": "r", "shared_memory_byte_size": 16}}
     del region["data"]

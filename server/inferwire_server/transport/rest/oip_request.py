@@ -22,6 +22,7 @@ from inferwire_server.transport.oip.datatypes import check_count, input_type
 from inferwire_server.transport.oip.inference import OipInputs, output_form, wanted_of
 from inferwire_server.transport.oip.parameters import Parameters
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
+from inferwire_server.transport.refusing import check_few
 from inferwire_server.transport.rest.binary_extension import Tail
 from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
 
@@ -151,7 +152,9 @@ def _entries(request: Document, key: str) -> list[object]:
     entries: object = request.get(key, [])
     if not isinstance(entries, list):
         raise invalid_input(f"the request's '{key}' is {json_kind(entries)}, expected an array")
-    return cast("list[object]", entries)
+    found = cast("list[object]", entries)
+    check_few(key, len(found))
+    return found
 
 
 def _input(entry: object, model: ServedModel) -> tuple[str, Tensor | SharedTensor | BinaryInput]:
@@ -211,6 +214,7 @@ def _parameters(owner: Document, what: str) -> Parameters:
     if "parameters" not in owner:
         return {}
     parameters = _object(owner["parameters"], f"the 'parameters' of {what}")
+    check_few("parameters", len(parameters))
     for name, value in parameters.items():
         if not isinstance(value, bool | int | float | str):
             raise invalid_input(
