@@ -50,14 +50,12 @@ class JobPool:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._fewest_awaited = _NONE_WAITS
-        self._idle = deque(range(len(requests)))
-        # Which request each run has. Between `_idle` and this, a request is in neither for some bytecodes, in `_lend`
-        # and `_take_back`. No other thread and no signal's handler comes there: Python lets them in once a call has
+        # The runs that have each request, and the requests that no run has. `_lend`, `hold` and `_take_back` alone
+        # change these, both in one step for all threads and signals' handlers: Python lets those in once a call has
         # returned, as a loop begins anew and as a function is entered, and nowhere else.
-        self._held: dict[Run, int] = {}
+        self._holders: list[dict[Run, None]] = [{} for _ in requests]
+        self._idle = deque(range(len(requests)))
         self._pops = iter(self._idle.popleft, None)
-        # Those that users began themselves. They may share a request with the run in whose callback they were begun.
-        self._direct: set[Run] = set()
         self._pid = THIS.pid
         self._turns: dict[Run, Handover[int]] = {}
         for at, runs in enumerate(self.runs):
@@ -114,6 +112,8 @@ class JobPool:
             return await turn.wait()
         except BaseException:
             # Its loop may run no more, and what it was given would not come back.
+            with self._lock:
+                self._turns.pop(run, None)
             self.give_back(run)
             raise
 
@@ -122,14 +122,14 @@ class JobPool:
 
         Unless that call waits for it, its end is reported as a job's is, but to a callback of the request's own.
         """
-        run.holder = self
+        run.holder, run.is_direct = self, True
         if not run.is_awaited and self.endings.on_done is not None:
             run.callback = partial(self.endings.call_back, at)
-        with self._lock:
-            self._direct.add(run)
-            self._held[run] = run.position = at
-            with suppress(ValueError):
-                self._idle.remove(at)
+        run.position, holders = at, self._holders[at]
+        is_idle = not holders
+        holders[run] = None
+        if is_idle:
+            self._idle.remove(at)
 
     def wait_all(self) -> None:
         """Wait until all requests are idle.
@@ -145,18 +145,8 @@ class JobPool:
             self.endings.raise_error()
 
     def give_back(self, run: Run) -> None:
-        """Make a job's request idle again, or drop its place in the line; nothing if it has neither any more."""
-        if self._direct:
-            self._leave(run)
-        else:
-            try:
-                self._take_back(run)
-            except KeyError:
-                self._leave(run)
-            if self._direct and self._is_shared(run.position, run):
-                # Its user began it again meanwhile.
-                with suppress(ValueError):
-                    self._idle.remove(run.position)
+        """Make a run's request idle again, unless another run has it as well; nothing if it has none any more."""
+        self._take_back(run)
         if self.refused is not None and self.refused.waiting:
             self.refused.begin_again(1)
         if self._turns or len(self._idle) >= self._fewest_awaited:
@@ -168,17 +158,15 @@ class JobPool:
 
     def put_off(self, run: Run, refusal: InferwireError, again: Callable[[], object]) -> bool:
         """Have a refused job wait for the server; false if the refusal is its end, as of a user's own."""
-        if self.refused is None or run in self._direct:
+        if self.refused is None or run.is_direct:
             return False
         self.refused.put(run, refusal, again)
         return True
 
     def give_up(self, run: Run, error: BaseException) -> None:
         """Give up a job after an error in any of its steps."""
-        at = self._held.get(run)
-        if at is not None:
-            self.runs[at].give_up(run, error)
-        run.give_back()
+        if run.position >= 0:
+            self.runs[run.position].give_up(run, error)
 
     def _lend(self, run: Run) -> int:
         """Give the request that is idle longest to a job.
@@ -187,39 +175,25 @@ class JobPool:
             IndexError: If none is.
         """
         for at in self._pops:
-            self._held[run] = run.position = at
+            run.position = at
+            self._holders[at][run] = None
             break
         return run.position
 
     def _take_back(self, run: Run) -> None:
-        """Make the request of a job idle again.
-
-        Raises:
-            KeyError: If it has none.
-        """
-        at = self._held[run]
-        del self._held[run]
-        self._idle.append(at)
+        """Take its request from a run, if it has one; without a run, the request is idle."""
+        holders = self._holders[run.position]
+        if run in holders:
+            del holders[run]
+            if not holders:
+                self._idle.append(run.position)
 
     def _called_back_here(self) -> set[int]:
         """Give the requests of which the calling thread runs the callbacks."""
         if not CALLBACK_THREADS.is_here():
             return set()
         here = threading.get_ident()
-        return {at for run, at in tuple(self._held.items()) if run.callback_thread == here}
-
-    def _leave(self, run: Run) -> None:
-        """Take back a run's request, unless another run shares it, or drop its place in the line."""
-        with self._lock:
-            self._turns.pop(run, None)
-            at = self._held.get(run)
-            if at is not None and not self._is_shared(at, run):
-                self._take_back(run)
-            self._held.pop(run, None)
-            self._direct.discard(run)
-
-    def _is_shared(self, at: int, run: Run) -> bool:
-        return any(place == at and each is not run for each, place in tuple(self._held.items()))
+        return {run.position for holders in self._holders for run in tuple(holders) if run.callback_thread == here}
 
     def _wait_for_idle(self, take: Callable[[], int]) -> int:
         if len(self._called_back_here()) == len(self.requests):

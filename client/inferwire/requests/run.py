@@ -67,6 +67,7 @@ class Run(Latch):
     Attributes:
         holder: The queue that has its request; None where no queue has, or it was given back.
         position: The position of its request in that queue; -1 where it has none.
+        is_direct: Whether user code began it, on a request of a queue's.
         callback: Called once it has succeeded.
         on_end: Called once when it ends, successful or not; takes over the duty to call `give_back`.
         answer_latch: Set by the answer or a cancel, where a thread waits for the answer to store it itself.
@@ -83,6 +84,7 @@ class Run(Latch):
 
     # Attributes of the class, and not set for each: one is made for every inference, and few need these.
     position = -1
+    is_direct = False
     callback: Callable[[], object] | None = None
     on_end: Callable[[Run], object] | None = None
     answer_latch: Latch | None = None
