@@ -374,6 +374,22 @@ def test_what_a_dropped_coroutine_began_gives_its_job_back_and_is_nobodys_failur
     queue.wait_all()
 
 
+async def test_a_dropped_coroutine_has_no_job_any_more_though_its_loop_runs(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    for is_in_flight in (True, False):
+        if not is_in_flight:
+            queue.start_async(ONES)
+        coroutine = queue.infer_async(ONES)
+        coroutine.send(None)
+        coroutine.close()
+        assert not queue.is_ready()
+        finish(transport.executions[-1])
+        assert queue.is_ready()
+    assert len(transport.executions) == 2
+
+
 def test_a_job_that_fails_to_be_sent_comes_back_though_its_task_has_gone(
     transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
 ) -> None:

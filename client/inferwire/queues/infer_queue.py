@@ -162,7 +162,7 @@ class AsyncInferQueue(Unpicklable):
         """
         share = share_inputs if shared_memory is None else shares_inputs(share_inputs, shared_memory)
         pool = self._pool
-        run = Run(pool)
+        run = Run(pool, pool.ended)
         try:
             at = pool.take(run)
             if self._endings.on_done is not None:

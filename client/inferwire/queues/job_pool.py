@@ -53,7 +53,7 @@ class JobPool:
         # The runs that have each request, and the requests that no run has. `_lend`, `hold` and `_take_back` alone
         # change these, both in one step for all threads and signals' handlers: Python lets those in once a call has
         # returned, as a loop begins anew and as a function is entered, and nowhere else.
-        self._holders: list[dict[Run, None]] = [{} for _ in requests]
+        self._taken_by: list[dict[Run, None]] = [{} for _ in requests]
         self._idle = deque(range(len(requests)))
         self._pops = iter(self._idle.popleft, None)
         self._pid = THIS.pid
@@ -123,11 +123,13 @@ class JobPool:
         Unless that call waits for it, its end is reported as a job's is, but to a callback of the request's own.
         """
         run.holder, run.is_direct = self, True
-        if not run.is_awaited and self.endings.on_done is not None:
-            run.callback = partial(self.endings.call_back, at)
-        run.position, holders = at, self._holders[at]
-        is_idle = not holders
-        holders[run] = None
+        if run.on_end is None and run.answer_latch is None:
+            run.on_end = self.ended
+            if self.endings.on_done is not None:
+                run.callback = partial(self.endings.call_back, at)
+        run.position, takers = at, self._taken_by[at]
+        is_idle = not takers
+        takers[run] = None
         if is_idle:
             self._idle.remove(at)
 
@@ -152,9 +154,12 @@ class JobPool:
         if self._turns or len(self._idle) >= self._fewest_awaited:
             self._hand_out()
 
-    def failed(self, run: Run, error: RuntimeError) -> None:
-        """Tell that a job failed."""
-        self.endings.failed(run, error)
+    def ended(self, run: Run) -> None:
+        """Give back what has ended and nobody awaits, once those were told of a failure who are to be."""
+        if run.error is None:
+            self.give_back(run)
+        else:
+            self.endings.failed(run, run.error)
 
     def put_off(self, run: Run, refusal: InferwireError, again: Callable[[], object]) -> bool:
         """Have a refused job wait for the server; false if the refusal is its end, as of a user's own."""
@@ -176,16 +181,18 @@ class JobPool:
         """
         for at in self._pops:
             run.position = at
-            self._holders[at][run] = None
+            self._taken_by[at][run] = None
             break
         return run.position
 
     def _take_back(self, run: Run) -> None:
         """Take its request from a run, if it has one; without a run, the request is idle."""
-        holders = self._holders[run.position]
-        if run in holders:
-            del holders[run]
-            if not holders:
+        takers = self._taken_by[run.position]
+        if run in takers:
+            # A request keeps its last run, and may not keep its queue by that.
+            run.holder = None
+            del takers[run]
+            if not takers:
                 self._idle.append(run.position)
 
     def _called_back_here(self) -> set[int]:
@@ -193,7 +200,7 @@ class JobPool:
         if not CALLBACK_THREADS.is_here():
             return set()
         here = threading.get_ident()
-        return {run.position for holders in self._holders for run in tuple(holders) if run.callback_thread == here}
+        return {run.position for takers in self._taken_by for run in tuple(takers) if run.callback_thread == here}
 
     def _wait_for_idle(self, take: Callable[[], int]) -> int:
         if len(self._called_back_here()) == len(self.requests):

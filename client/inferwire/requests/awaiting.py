@@ -14,6 +14,8 @@ T = TypeVar("T")
 class Handover(Generic[T]):
     """One value that any thread hands to the task that made this. A task that was cancelled meanwhile misses it."""
 
+    _is_left = False
+
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[T] = self._loop.create_future()
@@ -22,7 +24,9 @@ class Handover(Generic[T]):
         return f"<Handover: {'done' if self._future.done() else 'awaited'}>"
 
     def give(self, value: T) -> bool:
-        """Give the value; false where the loop has gone."""
+        """Give the value; false where the task has left, or its loop has gone."""
+        if self._is_left:
+            return False
         try:
             self._loop.call_soon_threadsafe(self._arrive, value)
         except RuntimeError:
@@ -32,6 +36,10 @@ class Handover(Generic[T]):
     async def wait(self) -> T:
         """Wait for the value; no thread does."""
         return await self._future
+
+    def leave(self) -> None:
+        """Wait no more. What is given at this moment the task may miss."""
+        self._is_left = True
 
     def _arrive(self, value: T) -> None:
         if not self._future.cancelled():

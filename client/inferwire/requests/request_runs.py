@@ -104,7 +104,6 @@ class RequestRuns:
         """
         try:
             if self.hold is not None:
-                run.on_end = _leave_held
                 self.hold(run)
             self.submit(self.prepare(run, inputs, share_inputs), run)
             self._receive(run)
@@ -135,17 +134,17 @@ class RequestRuns:
             await ended.wait()
             run.raise_error()
             found = results()
+            run.give_back()
         except GeneratorExit:
             # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
             # What is under way gives the request back at its end.
-            run.on_end = Run.give_back
+            ended.leave()
             if run.is_set():
                 run.give_back()
             raise
         except BaseException as error:
             self.give_up(run, error)
             raise
-        run.give_back()
         return found
 
     def prepare(
@@ -206,15 +205,20 @@ class RequestRuns:
         elif outcome.error is not None and self._is_put_off(run, outcome.error):
             return
         elif self._state.finish(run, outcome, data, self._store):
-            _conclude(run)
+            if run.error is None and run.callback is not None:
+                CALLBACK_THREADS.run(run.call_back)
+            else:
+                run.conclude()
 
     def give_up(self, run: Run, error: BaseException) -> None:
         """Make the request idle and release all who wait, after an error in any step of an execution.
 
-        No callback is called: the caller of the step raises the error.
+        No callback is called, and nobody else is told: the caller of the step raises the error.
         """
         self._state.give_up(run, _reason(error))
-        run.conclude(tells=False)
+        run.on_end = None
+        run.conclude()
+        run.give_back()
 
     def wait(self, run: Run, timeout_s: float | None) -> bool:
         """Wait until an execution has ended and its callback returned; tell whether it has."""
@@ -236,7 +240,7 @@ class RequestRuns:
             run.await_answer()
         if run.phase is Phase.ANSWERED:
             self._state.end(run, self._store(run, *(run.answer or (Outcome(), ()))))
-            _conclude(run)
+            run.conclude()
 
     def _is_put_off(self, run: Run, error: InferwireError) -> bool:
         """Have the holder submit an execution again that the server refused for now; tell whether it will."""
@@ -292,19 +296,7 @@ def _reason(error: BaseException) -> RuntimeError:
         return InferwireError(f"the inference did not come to its end: {type(error).__name__}")
 
 
-def _conclude(run: Run) -> None:
-    """Run the callback, if it succeeded and has one, and release all who wait."""
-    if run.error is None and run.callback is not None:
-        CALLBACK_THREADS.run(run.call_back)
-    else:
-        run.conclude()
-
-
-def _leave_held(_run: Run) -> None:
-    """Leave the request to the caller, who reads the results first and then gives it back."""
-
-
 def _tell(ended: Handover[None], run: Run) -> None:
-    """Wake the task that waits, which then gives the request back; where its loop has gone, give it back here."""
+    """Wake the task that waits, which then gives the request back; where it has gone, give it back here."""
     if not ended.give(None):
         run.give_back()

@@ -52,10 +52,6 @@ class Holder(Protocol):
         """Take the request back."""
         ...
 
-    def failed(self, run: Run, error: RuntimeError) -> None:
-        """Report the failure of an execution that nobody awaits, and give it back, at once or after a callback."""
-        ...
-
     def put_off(self, run: Run, refusal: InferwireError, again: Callable[[], object]) -> bool:
         """Submit an execution again later that the server refused for now; false if the refusal is its end."""
         ...
@@ -69,7 +65,8 @@ class Run(Latch):
         position: The position of its request in that queue; -1 where it has none.
         is_direct: Whether user code began it, on a request of a queue's.
         callback: Called once it has succeeded.
-        on_end: Called once when it ends, successful or not; takes over the duty to call `give_back`.
+        on_end: Called when it has ended, successful or not, and gives its request back, or has that done. None where
+            the call that started it does so itself.
         answer_latch: Set by the answer or a cancel, where a thread waits for the answer to store it itself.
         phase: How far it is.
         error: Why it has no outputs; raised by every wait.
@@ -86,7 +83,6 @@ class Run(Latch):
     position = -1
     is_direct = False
     callback: Callable[[], object] | None = None
-    on_end: Callable[[Run], object] | None = None
     answer_latch: Latch | None = None
     phase = Phase.RUNNING
     error: RuntimeError | None = None
@@ -97,19 +93,21 @@ class Run(Latch):
     freight: Freight | None = None
     runner: Callable[[], Runner | None]
 
-    def __init__(self, holder: Holder | None = None, *, is_awaited: bool = False) -> None:
+    def __init__(
+        self,
+        holder: Holder | None = None,
+        on_end: Callable[[Run], object] | None = None,
+        *,
+        is_awaited: bool = False,
+    ) -> None:
         self.holder = holder
+        self.on_end = on_end
         if is_awaited:
             self.answer_latch = Latch()
         self.pid = THIS.pid
 
     def __repr__(self) -> str:
         return f"<Run: {self.phase.name.lower()}, {'done' if self.is_set() else 'not done'}>"
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether the call that started it waits for its end, or has it told to `on_end`."""
-        return self.answer_latch is not None or self.on_end is not None
 
     def deliver(self, outcome: Outcome, data: OutputBytes) -> None:
         """Deliver an answer to its request, unless nobody holds that any more: the callback is then not called."""
@@ -150,33 +148,21 @@ class Run(Latch):
             self.callback_thread = None
             self.conclude()
 
-    def conclude(self, *, tells: bool = True) -> None:
-        """Release all who wait for the end, and what the execution needed.
+    def conclude(self) -> None:
+        """Release all who wait for the end, and what the execution needed, and tell whoever gives its request back.
 
         Its request keeps it, and what it calls may keep the request: a cycle that only garbage collection would free.
-
-        Args:
-            tells: Whether `on_end`, or the holder of one that failed, is told.
         """
         self.freight = self.callback = None
         self.set()
-        # Only now: `infer_async` changes it and then looks whether this is set, so that one of us sees the other.
-        on_end = self.on_end
+        on_end, self.on_end = self.on_end, None
         if on_end is not None:
-            self.on_end = None
-            if tells:
-                on_end(self)
-                return
-        if self.error is not None and self.answer_latch is None and self.holder is not None and tells:
-            self.holder.failed(self, self.error)
-        else:
-            self.give_back()
+            on_end(self)
 
     def give_back(self) -> None:
         """Give its request back to the queue that has it, if it has not been given back."""
         if self.holder is not None:
             self.holder.give_back(self)
-            self.holder = None
 
     def raise_error(self) -> None:
         """Raise what went wrong, if anything did."""
