@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -45,10 +45,8 @@ class JobPool:
         self.runs = [request.runs for request in requests]
         self.endings = JobEndings(requests)
         self.refused = None if requests[0].query_state() else RefusedJobs()
-        # Reentrant, since garbage collection may end a task that has a job or waits for one. It may do so only where
-        # containers are made, and where they are here, nothing is half done.
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        # Its lock is reentrant, since garbage collection may end a task that has a job or waits for one.
+        self._changed = threading.Condition(threading.RLock())
         self._fewest_awaited = _NONE_WAITS
         # The runs that have each request, and the requests that no run has. `_lend`, `hold` and `_take_back` alone
         # change these, both in one step for all threads and signals' handlers: Python lets those in once a call has
@@ -57,7 +55,7 @@ class JobPool:
         self._idle = deque(range(len(requests)))
         self._pops = iter(self._idle.popleft, None)
         self._pid = THIS.pid
-        self._turns: dict[Run, Handover[int]] = {}
+        self._turns = OrderedDict[Run, Handover[int]]()
         for at, runs in enumerate(self.runs):
             runs.hold = partial(_hold, weakref.ref(self), at)
 
@@ -102,18 +100,18 @@ class JobPool:
 
     async def take_in_turn(self, run: Run) -> int:
         """Take an idle request for a job once there is one; whoever asked first is first."""
-        with self._lock:
-            if not self._turns:
-                with suppress(IndexError):
-                    return self._lend(run)
-            self._turns[run] = turn = Handover[int]()
-            self._hand_out()
+        if not self._turns:
+            with suppress(IndexError):
+                return self._lend(run)
+        turn = Handover[int]()
         try:
+            self._turns[run] = turn
+            self._hand_out()
             return await turn.wait()
         except BaseException:
             # Its loop may run no more, and what it was given would not come back.
-            with self._lock:
-                self._turns.pop(run, None)
+            turn.leave()
+            self._turns.pop(run, None)
             self.give_back(run)
             raise
 
@@ -229,13 +227,13 @@ class JobPool:
         """Give what is idle to the tasks that wait for it, and wake the threads for which it is enough."""
         with self._changed:
             while self._turns and self._idle:
-                run = next(iter(self._turns))
-                turn = self._turns.pop(run)
+                run, turn = self._turns.popitem(last=False)
                 try:
                     at = self._lend(run)
                 except IndexError:
                     # The next one that is given back comes here as well.
-                    self._turns = {run: turn, **self._turns}
+                    self._turns[run] = turn
+                    self._turns.move_to_end(run, last=False)
                     break
                 if not turn.give(at):
                     self._take_back(run)
