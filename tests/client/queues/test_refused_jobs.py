@@ -67,8 +67,8 @@ def test_a_job_whose_model_is_on_its_way_to_nothing_better_fails(
     transport: FakeTransport, queue: ov.AsyncInferQueue, error: ov.InferwireError
 ) -> None:
     def refuse(execution: FakeExecution) -> None:
-        execution.fail(ov.ModelNotReady("model 'double' version 1 is loading", retry_after_s=0.001))
         transport.answer = lambda execution: execution.fail(error)
+        execution.fail(ov.ModelNotReady("model 'double' version 1 is loading", retry_after_s=0.001))
 
     transport.answer = refuse
     queue.start_async(ONES, "only")
