@@ -13,7 +13,7 @@ from contextlib import suppress
 from inferwire.errors import InferwireError
 from inferwire.process import THIS
 from inferwire.requests.callbacks import CALLBACK_THREADS
-from inferwire.requests.run import Phase, Run
+from inferwire.requests.run import Run
 
 _ROOM_AFTER_S = 0.1
 """After how long jobs begin again where the server does not say when there is room."""
@@ -54,7 +54,7 @@ class RefusedJobs:
         with suppress(IndexError):
             while count > 0:
                 run, again = self.waiting.popleft()
-                if run.phase is Phase.RUNNING and run.pid == THIS.pid:
+                if not run.is_set() and run.pid == THIS.pid:
                     CALLBACK_THREADS.run(again)
                     count -= 1
 

@@ -35,12 +35,9 @@ from inferwire.requests.kept_states import KeptStates
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.requests.request_state import CANCELLED, RequestState
 from inferwire.requests.request_tensors import RequestTensors
-from inferwire.requests.run import Phase, Run
+from inferwire.requests.run import Run
 from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, OutputBytes, Timings
 from inferwire.values.scheduling import NORMAL, Scheduling
-
-_RUNNING = Phase.RUNNING
-"""For every inference: Python 3.11 takes long to find a member in its enumeration."""
 
 T = TypeVar("T")
 
@@ -79,7 +76,7 @@ class RequestRuns:
 
     def __del__(self) -> None:
         run = self._state.current if hasattr(self, "_state") else None
-        if run is not None and run.phase is Phase.RUNNING and run.execution is not None:
+        if run is not None and run.execution is not None:
             run.execution.cancel()
 
     def schedule(self, scheduling: Scheduling) -> None:
@@ -174,7 +171,7 @@ class RequestRuns:
             return
         if freight.fetches:
             freight.fetch()
-            if run.phase is not _RUNNING:
+            if run.is_set():
                 # It was given up meanwhile.
                 return
         try:
@@ -185,9 +182,11 @@ class RequestRuns:
             if self.states is None:
                 raise
             raise self.states.failed(error) from None
-        # A cancel or an end sets the phase and then reads `execution`, which is set here first: one of us sees it.
-        if run.phase is not _RUNNING:
-            self._state.ended_meanwhile(run)
+        # What ends it does so and then looks for `execution`, which is set here first: one of us sees it.
+        if self._state.busy_with is not run or run.answer is not None:
+            if run.error is not None:
+                run.stop()
+            run.execution = None
 
     def _submit_apart(self, header: ExecutionHeader, run: Run) -> None:
         """Submit on another thread, which gives up what fails: the task that awaits it may have gone with its loop."""
@@ -238,8 +237,8 @@ class RequestRuns:
         """Wait for the answer on the calling thread, and finish the execution there."""
         with CALLBACK_THREADS.blocking():
             run.await_answer()
-        if run.phase is Phase.ANSWERED:
-            self._state.end(run, self._store(run, *(run.answer or (Outcome(), ()))))
+        if run.answer is not None:
+            self._state.end(run, self._store(run, *run.answer))
             run.conclude()
 
     def _is_put_off(self, run: Run, error: InferwireError) -> bool:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from inferwire.errors import Cancelled
-from inferwire.requests.run import Phase, Run
+from inferwire.requests.run import Run
 from inferwire.transport.executions import Outcome, OutputBytes
 
 BUSY = "Infer Request is busy"
@@ -23,32 +23,24 @@ CANCELLED = "Infer Request was canceled"
 Store: TypeAlias = Callable[[Run, Outcome, OutputBytes], RuntimeError | None]
 """Stores an answer, and gives what went wrong, if anything did."""
 
-# For every inference: Python 3.11 takes long to find a member in its enumeration.
-_RUNNING, _ANSWERED, _CANCELLED, _ENDED = Phase.RUNNING, Phase.ANSWERED, Phase.CANCELLED, Phase.ENDED
-
 
 class RequestState:
-    """Whether a request is busy, and its last execution."""
+    """Whether a request is busy, and its last execution.
+
+    Attributes:
+        busy_with: The execution that has the request, until its outputs are stored, or it has failed or was given up.
+        current: The last execution that began.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # The execution, and not a flag: to give up one that has ended must not make the request idle under the next.
-        self._busy_with: Run | None = None
-        self._run: Run | None = None
+        self.busy_with: Run | None = None
+        self.current: Run | None = None
 
     def __repr__(self) -> str:
-        phase = "never started" if self._run is None else self._run.phase.name.lower()
-        return f"<RequestState: {'busy' if self.is_busy else 'idle'}, {phase}>"
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether the request may not be touched."""
-        return self._busy_with is not None
-
-    @property
-    def current(self) -> Run | None:
-        """The last execution that began."""
-        return self._run
+        state = "idle" if self.busy_with is None else "busy"
+        return f"<RequestState: {state}, {'never started' if self.current is None else repr(self.current)}>"
 
     def idle(self) -> AbstractContextManager[object]:
         """Keep the request idle for something quick.
@@ -61,7 +53,7 @@ class RequestState:
     # Entered for every look at a tensor: with a generator that would cost as much again.
     def __enter__(self) -> None:
         self._lock.acquire()
-        if self._busy_with is not None:
+        if self.busy_with is not None:
             self._lock.release()
             raise RuntimeError(BUSY)
 
@@ -74,7 +66,7 @@ class RequestState:
         Raises:
             RuntimeError: If it is busy.
         """
-        if self._busy_with is not None:
+        if self.busy_with is not None:
             raise RuntimeError(BUSY)
 
     def claim(self, run: Run) -> None:
@@ -84,56 +76,43 @@ class RequestState:
             RuntimeError: If it is busy.
         """
         with self._lock:
-            if self._busy_with is not None:
+            if self.busy_with is not None:
                 raise RuntimeError(BUSY)
-            self._busy_with = run
+            self.busy_with = run
 
     def begin(self, run: Run) -> None:
         """Begin the execution that was claimed. Takes no lock: only who has claimed the request comes here."""
-        self._run = run
-
-    def ended_meanwhile(self, run: Run) -> None:
-        """Let go of an execution that ended while it was being sent, and cancel it if it was cancelled."""
-        execution, run.execution = run.execution, None
-        if run.phase is _CANCELLED and execution is not None:
-            execution.cancel()
+        self.current = run
 
     def finish(self, run: Run, outcome: Outcome, data: OutputBytes, store: Store) -> bool:
         """Have an answer stored and make the request idle again; false where it comes too late."""
         with self._lock:
-            if run.phase is not _RUNNING:
+            if self.busy_with is not run:
                 return False
             run.error = store(run, outcome, data)
-            run.phase = _ENDED
+            self.busy_with = None
             run.execution = None
-            self._busy_with = None
             return True
 
     def answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> bool:
         """Keep an answer for the thread that waits to store it; false if it comes too late. The request stays busy."""
         with self._lock:
-            if run.phase is not _RUNNING:
+            if self.busy_with is not run:
                 return False
-            run.phase = _ANSWERED
-            run.execution = None
             run.answer = outcome, data
+            run.execution = None
             return True
 
     def end(self, run: Run, error: RuntimeError | None) -> None:
-        """Make the request idle again once its answer is stored, or could not be; a cancel has done so already."""
+        """Make the request idle again once its answer is stored, or could not be."""
         with self._lock:
-            if run.phase is _CANCELLED:
-                return
-            run.phase = _ENDED
-            run.answer = None
-            run.error = error
-            self._busy_with = None
+            self._drop(run, error)
 
     def cancel(self) -> Run | None:
         """Give up the execution that runs and return it; None if none runs, or its answer is here already."""
         with self._lock:
-            run = self._run
-            if run is None or run.phase is not _RUNNING:
+            run = self.current
+            if run is None or self.busy_with is not run or run.answer is not None:
                 return None
             self._drop(run, Cancelled(CANCELLED))
         run.stop()
@@ -145,15 +124,13 @@ class RequestState:
         Before it began, the last execution stays the last.
         """
         with self._lock:
-            if self._busy_with is not run:
+            if self.busy_with is not run:
                 return False
-            # Nobody waits for what never began.
-            self._drop(run, error if self._run is run else None)
+            self._drop(run, error)
         run.stop()
         return True
 
     def _drop(self, run: Run, error: RuntimeError | None) -> None:
-        run.phase = _CANCELLED
         run.answer = None
         run.error = error
-        self._busy_with = None
+        self.busy_with = None

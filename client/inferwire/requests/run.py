@@ -9,7 +9,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import Protocol
 
 from inferwire.errors import InferwireError, anew
@@ -22,19 +21,6 @@ FORKED = (
     "the inference was started by the process that forked this one, and only that process gets its answer; "
     "create requests and queues of your own after the fork"
 )
-
-
-class Phase(Enum):
-    """How far one execution is."""
-
-    RUNNING = auto()
-    """It is being prepared, or the server has it."""
-    ANSWERED = auto()
-    """Its answer is here, and the thread that waited for that has yet to store it."""
-    CANCELLED = auto()
-    """It was given up; an answer that comes later is dropped."""
-    ENDED = auto()
-    """Its outputs are stored, or it has failed."""
 
 
 class Runner(Protocol):
@@ -68,9 +54,8 @@ class Run(Latch):
         on_end: Called when it has ended, successful or not, and gives its request back, or has that done. None where
             the call that started it does so itself.
         answer_latch: Set by the answer or a cancel, where a thread waits for the answer to store it itself.
-        phase: How far it is.
         error: Why it has no outputs; raised by every wait.
-        answer: The answer, until it is stored.
+        answer: The answer, until the thread that waits for it has stored it.
         began: When it was handed to the transport, as `time.perf_counter` has it.
         execution: What cancels it on the transport, while that has it.
         callback_thread: The thread that runs the callback now.
@@ -84,7 +69,6 @@ class Run(Latch):
     is_direct = False
     callback: Callable[[], object] | None = None
     answer_latch: Latch | None = None
-    phase = Phase.RUNNING
     error: RuntimeError | None = None
     answer: tuple[Outcome, OutputBytes] | None = None
     began = 0.0
@@ -107,7 +91,7 @@ class Run(Latch):
         self.pid = THIS.pid
 
     def __repr__(self) -> str:
-        return f"<Run: {self.phase.name.lower()}, {'done' if self.is_set() else 'not done'}>"
+        return f"<Run: {'done' if self.is_set() else 'under way'}{', failed' if self.error else ''}>"
 
     def deliver(self, outcome: Outcome, data: OutputBytes) -> None:
         """Deliver an answer to its request, unless nobody holds that any more: the callback is then not called."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from tests.client.conftest import describe, double
 import inferwire as ov
 from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.request_state import RequestState
-from inferwire.requests.run import Phase, Run
+from inferwire.requests.run import Run
 from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, Target
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
 from inferwire_proto.element_types import BY_NAME
@@ -159,21 +160,25 @@ def stored(run: Run, outcome: Outcome, data: OutputBytes) -> None:
 
 
 @pytest.mark.parametrize("is_awaited", [False, True])
-@pytest.mark.parametrize("is_sent_first", [False, True])
-def test_what_has_ended_leads_back_to_nothing_on_the_transport(*, is_awaited: bool, is_sent_first: bool) -> None:
+def test_what_was_answered_leads_back_to_nothing_on_the_transport(*, is_awaited: bool) -> None:
     state, run = RequestState(), Run(is_awaited=is_awaited)
-    execution = FakeExecution(HEADER, (), deaf)
+    run.execution = execution = FakeExecution(HEADER, (), deaf)
     state.claim(run)
     state.begin(run)
-    if is_sent_first:
-        run.execution = execution
     if is_awaited:
         assert state.answer(run, Outcome(), ())
     else:
         assert state.finish(run, Outcome(), (), stored)
-    if not is_sent_first:
-        run.execution = execution
-        state.ended_meanwhile(run)
     assert run.execution is None
-    assert run.phase is (Phase.ANSWERED if is_awaited else Phase.ENDED)
     assert not execution.is_cancelled
+
+
+@pytest.mark.parametrize("infer", [InferRequest.infer, InferRequest.start_async])
+def test_what_is_answered_while_it_is_sent_leads_back_to_nothing_on_the_transport(
+    of_rows: InferRequest, rows: FakeTransport, infer: Callable[[InferRequest, Any], object]
+) -> None:
+    infer(of_rows, ONES)
+    run = of_rows._state.current  # pyright: ignore[reportPrivateUsage]
+    assert run is not None
+    assert run.execution is None
+    assert not rows.executions[0].is_cancelled
