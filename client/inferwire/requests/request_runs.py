@@ -87,8 +87,6 @@ class RequestRuns:
     def start(self, run: Run, inputs: Any, share_inputs: bool, on_taken: Callable[[], object]) -> None:
         """Send an execution, without waiting for its end; call `on_taken` once its inputs have been taken."""
         try:
-            if self.hold is not None:
-                self.hold(run)
             self.submit(self.prepare(run, inputs, share_inputs, on_taken), run)
         except BaseException as error:
             self.give_up(run, error)
@@ -100,8 +98,6 @@ class RequestRuns:
         They are read before a queue may give the request to others.
         """
         try:
-            if self.hold is not None:
-                self.hold(run)
             self.submit(self.prepare(run, inputs, share_inputs), run)
             self._receive(run)
             run.raise_error()
@@ -120,8 +116,6 @@ class RequestRuns:
         ended = Handover[None]()
         run.on_end = partial(_tell, ended)
         try:
-            if self.hold is not None and run.position < 0:
-                self.hold(run)
             header = self.prepare(run, inputs, share_inputs)
             freight = run.freight
             if (freight is None or not freight.fetches) and self._model.transport.is_ready(header):
@@ -148,6 +142,8 @@ class RequestRuns:
         self, run: Run, inputs: Any, share_inputs: bool, on_taken: Callable[[], object] | None = None
     ) -> ExecutionHeader:
         """Make the request busy, take the inputs into its tensors and begin the execution."""
+        if run.holder is None and self.hold is not None:
+            self.hold(run)
         self._state.claim(run)
         tensors = self._tensors
         bring_in(inputs, tensors, share=share_inputs)

@@ -145,8 +145,9 @@ class Run(Latch):
 
     def give_back(self) -> None:
         """Give its request back to the queue that has it, if it has not been given back."""
-        if self.holder is not None:
-            self.holder.give_back(self)
+        holder = self.holder
+        if holder is not None:
+            holder.give_back(self)
 
     def raise_error(self) -> None:
         """Raise what went wrong, if anything did."""
