@@ -8,9 +8,12 @@ import subprocess
 import sys
 from textwrap import dedent
 
+import numpy as np
 import pytest
 
+import inferwire as ov
 from inferwire.process import THIS
+from inferwire.transport.fake_transport import FakeTransport
 
 TIMEOUT_S = 20
 
@@ -144,6 +147,19 @@ INHERITED = """
 
 def test_a_forked_child_does_not_cancel_what_its_parent_waits_for() -> None:
     assert run_forking(INHERITED) == ("7\n", "")
+
+
+def test_a_forked_child_that_drops_a_request_does_not_cancel_what_its_parent_waits_for(
+    transport: FakeTransport, compiled: ov.CompiledModel
+) -> None:
+    request = compiled.create_infer_request()
+    request.start_async(np.ones((1, 3), np.float32))
+    if (child := os.fork()) == 0:
+        del request
+        gc.collect()
+        os._exit(1 if transport.executions[0].is_cancelled else 7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    request.cancel()
 
 
 class Renewed:

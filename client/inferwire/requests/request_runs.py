@@ -76,8 +76,8 @@ class RequestRuns:
 
     def __del__(self) -> None:
         run = self._state.current if hasattr(self, "_state") else None
-        if run is not None and run.execution is not None:
-            run.execution.cancel()
+        if run is not None:
+            run.stop()
 
     def schedule(self, scheduling: Scheduling) -> None:
         """Have the next executions scheduled like this."""
