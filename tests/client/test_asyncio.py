@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import inferwire as ov
+from inferwire.requests.run import Run
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
 
 TIMEOUT_S = 30
@@ -388,6 +389,26 @@ async def test_a_dropped_coroutine_has_no_job_any_more_though_its_loop_runs(
         finish(transport.executions[-1])
         assert queue.is_ready()
     assert len(transport.executions) == 2
+
+
+async def test_a_coroutine_may_be_dropped_as_its_turn_comes(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Garbage collection may do so at any point of giving it the turn."""
+    queue = ov.AsyncInferQueue(compiled, 1)
+    queue.start_async(ONES)
+    coroutine = queue.infer_async(ONES)
+    coroutine.send(None)
+    pool = queue._pool  # pyright: ignore[reportPrivateUsage]
+    lend = pool._lend  # pyright: ignore[reportPrivateUsage]
+
+    def drop_and_lend(run: Run) -> int:
+        coroutine.close()
+        return lend(run)
+
+    monkeypatch.setattr(pool, "_lend", drop_and_lend)
+    finish(transport.executions[0])
+    assert queue.is_ready()
 
 
 def test_a_job_that_fails_to_be_sent_comes_back_though_its_task_has_gone(

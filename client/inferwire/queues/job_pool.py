@@ -227,7 +227,11 @@ class JobPool:
         """Give what is idle to the tasks that wait for it, and wake the threads for which it is enough."""
         with self._changed:
             while self._turns and self._idle:
-                run, turn = self._turns.popitem(last=False)
+                try:
+                    run, turn = self._turns.popitem(last=False)
+                except KeyError:
+                    # The last one has left the line this moment.
+                    break
                 try:
                     at = self._lend(run)
                 except IndexError:

@@ -1,6 +1,9 @@
 """One execution of a request: `Run`.
 
 Owns who is told of its end, in which order. Whether its request is busy meanwhile is `request_state`'s business.
+
+Who is told last gives the request back to the queue that has it, if one has: the call that waits for the end, once it
+has read the results; where none waits, the queue, once the callbacks have run.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ class Run(Latch):
 
     Attributes:
         holder: The queue that has its request; None where no queue has, or it was given back.
-        position: The position of its request in that queue; -1 where it has none.
+        position: The position of its request in that queue; -1 until it has one.
         is_direct: Whether user code began it, on a request of a queue's.
         callback: Called once it has succeeded.
         on_end: Called when it has ended, successful or not, and gives its request back, or has that done. None where
