@@ -45,13 +45,13 @@ class NamedServer:
         try:
             return HttpServer(address, find_credentials(None, self.root_certificates, is_secure=address.is_secure))
         except ValueError as error:
-            raise MisuseError(str(error)) from error
+            raise _misuse(error) from error
 
     def _credentials(self) -> Credentials:
         try:
             return credentials_for(self.address, None, self.root_certificates)
         except ValueError as error:
-            raise MisuseError(str(error)) from error
+            raise _misuse(error) from error
 
 
 def named_server(address: str | None, root_certificates: Path | None) -> NamedServer:
@@ -64,3 +64,8 @@ def named_server(address: str | None, root_certificates: Path | None) -> NamedSe
         return NamedServer(parse_address(address), root_certificates)
     except ValueError as error:
         raise MisuseError(str(error)) from error
+
+
+def _misuse(error: ValueError) -> MisuseError:
+    """Name certificates that cannot be used as the command line does, and not as a call of the SDK."""
+    return MisuseError(str(error).replace("root_certificates", "--root-certificates", 1))

@@ -188,7 +188,8 @@ def test_a_command_advises_its_flag_where_nobody_answers(run: Run) -> None:
 
 def test_certificates_without_tls_are_refused_where_a_flag_names_them(run: Run, roots: Path) -> None:
     said = why(run, "models", "--root-certificates", roots, code=2)
-    assert "without TLS, expected one that begins with grpcs://" in said
+    assert said.startswith("inferwire: --root-certificates is given for the address '127.0.0.1:")
+    assert said.endswith("which is connected to without TLS, expected one that begins with grpcs://")
     said = why(run, "top", "--once", "--root-certificates", roots, code=2)
     assert "without TLS; with it, give --http-address https://" in said
     for words in COMMANDS.values():
@@ -199,7 +200,7 @@ def test_certificates_without_tls_are_refused_where_a_flag_names_them(run: Run, 
 def test_a_key_or_file_that_cannot_be_used_is_misuse(run: Run, words: tuple[str, ...], tmp_path: Path) -> None:
     address = ("--address", "grpcs://127.0.0.1:8001")
     said = why(run, *words, *address, "--root-certificates", tmp_path / "none.pem", code=2)
-    assert said.endswith("none.pem', which cannot be read: No such file or directory")
+    assert f"--root-certificates is '{tmp_path / 'none.pem'}', which cannot be read: No such file or directory" in said
     said = why(run, *words, code=2, INFERWIRE_API_KEY="s3 cret")
     assert "INFERWIRE_API_KEY has whitespace among its 7 characters" in said
     assert "s3 cret" not in said

@@ -134,7 +134,10 @@ def test_a_saved_model_lies_in_a_folder_of_its_own(tmp_path: Path) -> None:
 def test_of_several_files_it_says_which_is_the_model(tmp_path: Path) -> None:
     folder = model(tmp_path, 'default_model_filename: "b.onnx"', file="1/a.onnx")
     entry = only(tmp_path)
-    assert failure(entry) == "version 1 of model 'm' has to hold one model file (b.onnx), found none"
+    assert (
+        failure(entry)
+        == "version 1 of model 'm' has no model file 'b.onnx', which the model's settings name, found a.onnx"
+    )
     (folder / "1/b.onnx").touch()
     assert entry.model_file(entry.settings().file) == folder / "1/b.onnx"
     model(tmp_path, toml='file = "a.onnx"')

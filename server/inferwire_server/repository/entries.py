@@ -136,7 +136,8 @@ class Entry:
         if self.location.is_file():
             return self.location
         try:
-            files = [file for file in _model_files(self.location) if name in (None, file.name)]
+            there = _model_files(self.location)
+            files = [file for file in there if name in (None, file.name)]
             for file in files:
                 file.stat()  # it may be in a folder that nobody may enter, though its names can be read
         except OSError as error:
@@ -145,11 +146,13 @@ class Entry:
             return self.location
         if len(files) == 1:
             return files[0]
-        found = ", ".join(as_utf8(file.name) for file in files) or "none"
+        if name is None:
+            expected = f"has to hold one model file ({' '.join(MODEL_SUFFIXES)})"
+        else:
+            expected = f"has no model file '{as_utf8(name)}', which the model's settings name"
+        found = ", ".join(as_utf8(file.name) for file in there) or "none"
         raise ServingError(
-            Code.MODEL_FAILED,
-            f"version {self.version} of model '{self.name}' has to hold one model file "
-            f"({' '.join(MODEL_SUFFIXES) if name is None else as_utf8(name)}), found {found}",
+            Code.MODEL_FAILED, f"version {self.version} of model '{self.name}' {expected}, found {found}"
         )
 
 
