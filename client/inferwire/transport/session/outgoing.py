@@ -168,16 +168,16 @@ class Outgoing:
 
     def _lone(self, execution: StreamExecution) -> Batch | None:
         """Give an execution as a batch by itself where nothing else waits: the quick way for one after the other."""
-        if self._held.waiting or len(self._new) != 1 or execution.id not in self._wanted:
+        # Only who has the turn takes from these.
+        if self._held.waiting or len(self._new) != 1 or self._new[0] is not execution:
+            return None
+        if execution.id not in self._wanted:
             return None
         flow = self._held.flow_of(execution.encoded)
         is_stackable = execution.encoded.most_stacked > 1
         if is_stackable and flow.expected > 1:
             return None
-        first = self._new.popleft()
-        if first is not execution:
-            self._new.appendleft(first)
-            return None
+        self._new.popleft()
         if is_stackable:
             self._held.count(flow, execution)
         return Batch([[execution]])
