@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -31,11 +32,7 @@ def infer(compiled: Any, sample: Array, expected: Array) -> Callable[[float], An
 
 def async_queue(module: Any, compiled: Any, sample: Array, expected: Array, jobs: int) -> Callable[[float], Answered]:
     """An AsyncInferQueue kept full; its callback reads the output."""
-
-    def read(answer: bytes) -> Array:
-        return np.frombuffer(answer, expected.dtype).reshape(expected.shape)
-
-    answers = KnownAnswers(read, expected, "AsyncInferQueue")
+    answers = KnownAnswers(_reading(expected), expected, "AsyncInferQueue")
 
     def run(seconds: float) -> Answered:
         latencies: list[float] = []
@@ -61,3 +58,29 @@ def async_queue(module: Any, compiled: Any, sample: Array, expected: Array, jobs
         return Answered.of(latencies, elapsed)
 
     return run
+
+
+def awaited(module: Any, compiled: Any, sample: Array, expected: Array, jobs: int) -> Callable[[float], Answered]:
+    """Tasks of asyncio that share a queue, each of which awaits one inference after the other; not in openvino."""
+    answers = KnownAnswers(_reading(expected), expected, "infer_async")
+
+    async def run(seconds: float) -> Answered:
+        queue = module.AsyncInferQueue(compiled, jobs)
+        latencies: list[float] = []
+        start = perf_counter()
+
+        async def infer_in_turn() -> None:
+            while (began := perf_counter()) - start < seconds:
+                results = await queue.infer_async(sample)
+                latencies.append(perf_counter() - began)
+                answers.check(results[0].tobytes())
+
+        await asyncio.gather(*(infer_in_turn() for _ in range(jobs)))
+        return Answered.of(latencies, perf_counter() - start)
+
+    return lambda seconds: asyncio.run(run(seconds))
+
+
+def _reading(expected: Array) -> Callable[[bytes], Array]:
+    """Make what reads an output's bytes."""
+    return lambda answer: np.frombuffer(answer, expected.dtype).reshape(expected.shape)

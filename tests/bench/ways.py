@@ -9,7 +9,7 @@ from typing import Any
 
 import openvino as ov
 from tests.bench import c_clients, python_clients, requests
-from tests.bench.api_ways import async_queue, infer
+from tests.bench.api_ways import async_queue, awaited, infer
 from tests.bench.load import Answered, KnownAnswers, Way
 from tests.bench.networks import Array, Network
 from tests.bench.requests import Request
@@ -24,6 +24,7 @@ LARGEST_JSON = 100_000
 
 Client = Callable[[str, Request, KnownAnswers, int], Callable[[float], Answered]]
 Prepare = Callable[[Network, Array], Request]
+UseQueue = Callable[[Any, Any, Array, Array, int], Callable[[float], Answered]]
 
 
 class Local:
@@ -112,10 +113,10 @@ def _sdk_infer(address: Callable[[Stage], str]) -> Callable[[Case, str], Way]:
     return make
 
 
-def _sdk_queue(address: Callable[[Stage], str]) -> Callable[[Case, str], Way]:
+def _sdk_queue(address: Callable[[Stage], str], use: UseQueue = async_queue) -> Callable[[Case, str], Way]:
     def make(case: Case, name: str) -> Way:
         remote = inferwire.Core(address(case.stage)).served_model(case.network.name)
-        run = async_queue(inferwire, remote, case.network.sample, case.local.expected, case.in_flight)
+        run = use(inferwire, remote, case.network.sample, case.local.expected, case.in_flight)
         return Way(name, run, case.stage.server.process.pid)
 
     return make
@@ -195,6 +196,7 @@ KINDS = (
     Kind("SDK AsyncInferQueue, inputs sent", _sdk_queue(_as_from_elsewhere), _may_lend),
     Kind("SDK AsyncInferQueue, Unix socket", _sdk_queue(_unix), _many),
     Kind("SDK AsyncInferQueue, gRPC alone", _sdk_queue(_grpc_alone), _many),
+    Kind("SDK infer_async", _sdk_queue(_tcp, awaited), _many),
     Kind("OIP gRPC", _wire(python_clients.grpc_unary, _tcp, requests.oip_grpc)),
     Kind("OIP gRPC, Unix socket", _wire(python_clients.grpc_unary, _unix, requests.oip_grpc)),
     Kind("OIP gRPC, shared memory", _shared_memory),
