@@ -185,6 +185,7 @@ class JobPool:
 
     def _take_back(self, run: Run) -> None:
         """Take its request from a run, if it has one; without a run, the request is idle."""
+        # Where it never had one, its position is that of the last, which it does not have.
         takers = self._taken_by[run.position]
         if run in takers:
             # A request keeps its last run, and may not keep its queue by that.

@@ -168,10 +168,9 @@ class Outgoing:
 
     def _lone(self, execution: StreamExecution) -> Batch | None:
         """Give an execution as a batch by itself where nothing else waits: the quick way for one after the other."""
-        # Only who has the turn takes from these.
-        if self._held.waiting or len(self._new) != 1 or self._new[0] is not execution:
-            return None
-        if execution.id not in self._wanted:
+        # The only new one stays that until it is taken here: nobody else has the turn.
+        is_alone = not self._held.waiting and len(self._new) == 1 and self._new[0] is execution
+        if not is_alone or execution.id not in self._wanted:
             return None
         flow = self._held.flow_of(execution.encoded)
         is_stackable = execution.encoded.most_stacked > 1
