@@ -391,6 +391,22 @@ async def test_a_dropped_coroutine_has_no_job_any_more_though_its_loop_runs(
     assert len(transport.executions) == 2
 
 
+async def test_the_queue_keeps_nothing_of_a_task_that_leaves_its_line(
+    compiled: ov.CompiledModel, transport: FakeTransport, finish: Finish
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 1)
+    queue.start_async(ONES)
+    task = asyncio.ensure_future(queue.infer_async(ONES))
+    await asyncio.sleep(0)
+    assert queue._pool._turns  # pyright: ignore[reportPrivateUsage]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not queue._pool._turns  # pyright: ignore[reportPrivateUsage]
+    finish(transport.executions[0])
+    queue.wait_all()
+
+
 async def test_a_coroutine_may_be_dropped_as_its_turn_comes(
     transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish, monkeypatch: pytest.MonkeyPatch
 ) -> None:

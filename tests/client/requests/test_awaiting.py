@@ -28,11 +28,6 @@ class CountingLoop(asyncio.SelectorEventLoop):
         return super().call_soon_threadsafe(callback, *args, **named)
 
 
-@pytest.fixture
-def beside() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(4)
-
-
 def run(main: Callable[[], Any], loop: asyncio.AbstractEventLoop | None = None) -> Any:
     with asyncio.Runner(loop_factory=None if loop is None else lambda: loop) as runner:
         return runner.run(asyncio.wait_for(main(), TIMEOUT_S))
@@ -52,7 +47,7 @@ def test_a_loop_is_woken_once_for_all_that_comes_until_it_has_a_turn() -> None:
     assert run(main, loop) == list(range(100))
 
 
-def test_every_value_arrives_however_many_threads_give_at_once(beside: ThreadPoolExecutor) -> None:
+def test_every_value_arrives_however_many_threads_give_at_once() -> None:
     async def main() -> int:
         arrived = 0
         for _ in range(300):
@@ -62,7 +57,7 @@ def test_every_value_arrives_however_many_threads_give_at_once(beside: ThreadPoo
             assert all(each.result(TIMEOUT_S) for each in given)
         return arrived
 
-    with beside:
+    with ThreadPoolExecutor(4) as beside:
         assert run(main) == 300 * 16
 
 

@@ -12,9 +12,11 @@ import pytest
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.duplex import Duplex
 
+TIMEOUT_S = 20
+
 
 class Peer:
-    """A context whose client sends what it is given, and takes an answer before it lets others come when it may."""
+    """A context whose client sends what it is given. It has room for one answer, and for more once it may take them."""
 
     def __init__(self, *messages: bytes) -> None:
         self.unread = deque(messages)
@@ -98,7 +100,7 @@ async def test_what_takes_long_to_take_in_is_waited_for_before_the_next() -> Non
 async def test_nothing_more_is_read_of_a_client_that_takes_no_answers() -> None:
     peer, echo = Peer(b"1", b"2", b"3", b"4", b"5", b"6"), Echo()
     running = asyncio.ensure_future(duplex(peer, echo).run())
-    await echo.is_full.wait()
+    await asyncio.wait_for(echo.is_full.wait(), TIMEOUT_S)
     assert peer.unread
     peer.takes.set()
     await running
@@ -176,7 +178,7 @@ async def test_what_cannot_be_taken_in_ends_it() -> None:
 async def test_leaving_it_ends_both_directions() -> None:
     peer, echo = Peer(b"1", b"2", b"3", b"4"), Echo()
     running = asyncio.ensure_future(duplex(peer, echo).run())
-    await echo.is_full.wait()
+    await asyncio.wait_for(echo.is_full.wait(), TIMEOUT_S)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
