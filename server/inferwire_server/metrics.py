@@ -89,12 +89,16 @@ def of_tallies(tallies: Tallies) -> Iterator[Metric]:
         "inferwire_submitted_jobs", "Jobs that asked for a place in a queue.", labels=_LABELS
     )
     ended = CounterMetricFamily("inferwire_jobs", "Jobs by how they ended.", labels=(*_LABELS, "outcome"))
+    busy = CounterMetricFamily(
+        "inferwire_busy_slot_seconds", "Time in which slots ran inferences that gave something.", labels=_LABELS
+    )
     counted = tallies.items()
     for labels, tally in counted:
         submitted.add_metric(labels, tally.submitted)
         for outcome in OUTCOMES:
             ended.add_metric((*labels, outcome), tally.outcomes[outcome])
-    yield from (submitted, ended)
+        busy.add_metric(labels, sum(runs.seconds for runs in tally.runs.values()))
+    yield from (submitted, ended, busy)
     for name, text, histogram_of in _HISTOGRAMS:
         family = HistogramMetricFamily(name, text, labels=_LABELS)
         for labels, tally in counted:

@@ -144,6 +144,27 @@ async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -
     assert (values["batch_jobs_sum"], values["batch_jobs_count"], values["inference_seconds_count"]) == (3, 3, 2)
 
 
+@pytest.mark.parametrize(("batching", "rows"), [(None, (1, 1)), (Batching(2), (2,))])
+async def test_slots_are_busy_for_as_long_as_inferences_run_however_many_jobs_those_have(
+    batching: Batching | None, rows: tuple[int, ...]
+) -> None:
+    now, tallies, fake = 0.0, Tallies(), FakeModel(echo_spec("m"), optimal_slots=1)
+    metrics = Metrics(partial(of_tallies, tallies))
+    async with Engine(FakeBackend({"m": fake}), QueueOptions(), tallies.of, lambda: now) as engine:
+        model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=batching), "1")
+        client = Client(engine, model)
+        for _ in rows:
+            fake.gate.close()
+            client.submit(stacked(*[GOOD] * (2 // len(rows))))
+            await asyncio.to_thread(fake.gate.wait_held, 1)
+            now += 0.5
+            fake.gate.open()
+            await asyncio.gather(*client.ends)
+        values = Scrape(metrics).values
+    assert values["busy_slot_seconds_total"] == 0.5 * len(rows)
+    assert values["inference_seconds_sum"] == 1.0
+
+
 async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -> None:
     tallies = Tallies()
     metrics = Metrics(partial(of_tallies, tallies))
