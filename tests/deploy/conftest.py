@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.deploy.expressions import RULES, LabelsOf, grouped
 
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import compose
@@ -16,6 +19,7 @@ from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.key_check import asking_for_key
 
 KEY = "the-key-of-the-tests"
+OF_THE_SCRAPE = {"job", "instance"}
 
 
 @pytest.fixture
@@ -47,3 +51,17 @@ async def metrics(http: httpx.AsyncClient) -> str:
     answered = await http.post("/v2/models/echo/infer", json={"inputs": [given]}, headers=shown)
     assert answered.status_code == 200, answered.text
     return (await http.get("/metrics", headers=shown)).text
+
+
+@pytest.fixture
+def labels_of(metrics: str) -> LabelsOf:
+    """The labels of what the server writes and of what the rules make, with those that Prometheus adds."""
+    found: defaultdict[str, set[str]] = defaultdict(lambda: set(OF_THE_SCRAPE))
+    found |= {"up": set(OF_THE_SCRAPE), "ALERTS": {"alertname", "alertstate"}}
+    for family in text_string_to_metric_families(metrics):
+        for sample in family.samples:
+            found[sample.name] |= set(sample.labels)
+    for rule in RULES:
+        if "record" in rule:
+            found[rule["record"]] |= grouped(rule["expr"]) - {"le"}
+    return dict(found)

@@ -3,52 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+from tests.deploy.expressions import RULES, VALUES, LabelsOf, labels_given
 from tests.deploy.manifests import read
 
-from inferwire_proto.errors import Code
-from inferwire_server.core.scheduling.tally import OUTCOMES
-
-(DOCUMENT,) = read("prometheus/rules.yaml")
-RULES: list[Any] = [rule for group in DOCUMENT["groups"] for rule in group["rules"]]
-RECORDED = {rule["record"]: rule["expr"] for rule in RULES if "record" in rule}
 ALERTS = [rule for rule in RULES if "alert" in rule]
-
-OF_THE_SCRAPE = {"job", "instance"}
-WORDS = {"or", "unless", "offset"}
-"""What stands in the rules' expressions beside names and functions."""
-VALUES = {"outcome": set(OUTCOMES), "code": {code.name for code in Code}, "job": {"inferwire"}}
-
-SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}")
-MATCHER = re.compile(r'(\w+)=~?"([^"]*)"')
-LABELS = re.compile(r"\b(?:by|on) \(([^)]*)\)")
-NAME = re.compile(r"(?<![\w:])([a-zA-Z_:][\w:]*)(?!\s*\(|[\w:])")
-
-
-@pytest.fixture
-def labels_of(metrics: str) -> dict[str, set[str]]:
-    """The labels of each metric that can be asked for, with those that Prometheus adds."""
-    found: defaultdict[str, set[str]] = defaultdict(lambda: set(OF_THE_SCRAPE), {"up": set(OF_THE_SCRAPE)})
-    for family in text_string_to_metric_families(metrics):
-        for sample in family.samples:
-            found[sample.name] |= set(sample.labels)
-    for name, expression in RECORDED.items():
-        found[name] |= grouped(expression) - {"le"}
-    return dict(found)
-
-
-def grouped(expression: str) -> set[str]:
-    return {label.strip() for labels in LABELS.findall(expression) for label in labels.split(",")}
-
-
-def named(expression: str) -> set[str]:
-    """Give the metrics that an expression reads: what is no function, word, label or number in it."""
-    bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|\b(?:by|on) \([^)]*\)|\boffset \w+", " ", expression)
-    return set(NAME.findall(bare)) - WORDS
 
 
 def rule_name(rule: Any) -> str:
@@ -56,25 +17,21 @@ def rule_name(rule: Any) -> str:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=rule_name)
-def test_what_a_rule_reads_is_what_the_server_writes(rule: Any, labels_of: dict[str, set[str]]) -> None:
-    expression = rule["expr"]
-    names = named(expression)
-    assert names
-    assert names <= set(labels_of)
-    for name, matchers in SELECTOR.findall(expression):
-        for label, values in MATCHER.findall(matchers):
-            assert label in labels_of[name], f"{name} has no {label}"
-            assert set(values.split("|")) <= VALUES[label], f"{name}: no {label} is {values}"
-    of_these = set[str]().union(*(labels_of[name] for name in names))
-    assert grouped(expression) <= of_these
-    said = set(re.findall(r"\$labels\.(\w+)", str(rule.get("annotations"))))
-    assert said <= (grouped(expression) or of_these)
+def test_what_a_rule_reads_is_what_the_server_writes(rule: Any, labels_of: LabelsOf) -> None:
+    given = labels_given(rule["expr"], labels_of)
+    assert set(re.findall(r"\$labels\.(\w+)", str(rule.get("annotations")))) <= given
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=rule_name)
 def test_an_alert_says_how_bad_it_is_and_what_to_do(alert: Any) -> None:
     assert alert["labels"]["severity"] in {"critical", "warning"}
     assert set(alert["annotations"]) == {"summary", "description"}
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=rule_name)
+def test_an_alert_has_a_name_by_which_the_dashboard_finds_it(alert: Any) -> None:
+    (pattern,) = VALUES["alertname"]
+    assert re.fullmatch(pattern, alert["alert"])
 
 
 def test_every_alert_is_shown_to_fire() -> None:
