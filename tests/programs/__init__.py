@@ -1,1 +1,1 @@
-"""Programs from PyPI that were written for openvino, run with openvino and with a server. See `make programs`."""
+"""Programs that others wrote for openvino, the protocol or metrics, run with a server. See `make programs`."""

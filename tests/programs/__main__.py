@@ -1,8 +1,9 @@
-"""Runs programs from PyPI against this server, each in an environment of its own.
+"""Runs programs from PyPI against this server, each in an environment of its own, and Debian's Prometheus.
 
 Those written for openvino run twice, with openvino and with a server, and have to print the same. Those written for
 servers of the Open Inference Protocol have to get the answers that openvino gives, and Triton's load generator the
-counts of what it sent. The example of cascades runs last.
+counts of what it sent. Prometheus has to find the files of `deploy/` right, and numbers for every panel of the
+dashboard. The example of cascades runs last.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import openvino
-from tests.programs import perf_analyzer
+from tests.programs import perf_analyzer, prometheus
 from tests.programs.environments import FOLDER, ROOT, Environment
 
 from inferwire_cli.server_process import ServerProcess, running_server
@@ -82,6 +83,9 @@ def main() -> int:
         is_counted, detail = perf_analyzer.measure(server)
         report("perf_analyzer", is_counted, detail)
         right.append(is_counted)
+        is_shown, detail = prometheus.measure(server)
+        report("prometheus", is_shown, detail)
+        right.append(is_shown)
         picture = FOLDER / "read_text.png"
         command = [OCR.python(), EXAMPLE, "--address", server.grpc_address, "--output", picture]
         right.append(subprocess.run(command, check=False).returncode == 0)
