@@ -58,9 +58,27 @@ async def test_a_version_that_is_gone_is_counted_for_a_while_and_then_forgotten(
     assert rig.counted() == {"1": 1, "2": 1, "": 1}
     rig.now += KEPT_S
     assert rig.counted() == {"1": 1, "2": 1, "": 1}
-    rig.now += 1
+    rig.now += KEPT_S
     assert b'version="1"' not in Metrics(partial(of_tallies, rig.tallies)).scrape().text()
     assert rig.counted() == {"2": 1, "": 1}
+
+
+async def test_workers_forget_a_version_together_though_they_notice_one_after_the_other_that_it_is_gone() -> None:
+    workers, interval_s = (Rig(), Rig()), 15.0
+    for worker in workers:
+        worker.count("1")
+
+    def scraped() -> list[dict[str, int]]:
+        for worker in workers:
+            worker.now += interval_s
+        return [worker.counted() for worker in workers]
+
+    for worker in workers:
+        worker.served = set()
+        scraped()
+    kept = [*iter(scraped, [{}, {}])]
+    assert kept == [[{"1": 1}, {"1": 1}]] * len(kept)
+    assert KEPT_S <= len(kept) * interval_s <= 2 * KEPT_S
 
 
 async def test_a_version_that_comes_back_in_time_goes_on_where_it_was(rig: Rig) -> None:

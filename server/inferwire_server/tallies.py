@@ -12,7 +12,13 @@ from inferwire_server.engine.models import Model
 from inferwire_server.repository.catalogue import Served
 
 KEPT_S = 600.0
-"""How long what was counted of a version stays once it is gone: whoever scrapes is to see the last of it."""
+"""How long what was counted of a version stays at least once it is gone: whoever scrapes is to see the last of it.
+
+It is forgotten at the end of the period of so long after the one in which it was seen to be gone. Workers, whose clock
+is the same, so forget it together, though each sees it gone at another time; all but one that is gone just as a period
+ends. Where one forgets before the other, the sum of their counters falls, which Prometheus takes for a new start: for
+a rate of all that the other has counted.
+"""
 
 
 class Counted(NamedTuple):
@@ -58,11 +64,11 @@ class Tallies:
         return self._tallies.items()
 
     def _forget_gone(self) -> None:
-        now, served = self._clock(), {(each.name, each.version) for each in self._served()}
+        period, served = self._clock() // KEPT_S, {(each.name, each.version) for each in self._served()}
         gone = {counted[:2] for counted in self._tallies if counted.version} - served
-        self._gone_since = {version: self._gone_since.get(version, now) for version in gone}
+        self._gone_since = {version: self._gone_since.get(version, period) for version in gone}
         for counted in [*self._tallies]:
-            if now - self._gone_since.get(counted[:2], now) > KEPT_S:
+            if period - self._gone_since.get(counted[:2], period) > 1:
                 del self._tallies[counted]
 
 
