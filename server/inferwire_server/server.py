@@ -17,7 +17,6 @@ from inferwire_server.composition import Composition, compose
 from inferwire_server.core.model_states import ModelState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.from_settings import check
-from inferwire_server.host.open_files import tell_when_there_are_too_many
 from inferwire_server.host.watch import changes_in, follow
 from inferwire_server.renewals import renewals
 from inferwire_server.service import AccessService
@@ -106,7 +105,6 @@ async def _serve_callers(
         beside = (
             *_watch(settings, server),
             *renewals(settings, server.services.access, tls, server.files),
-            tell_when_there_are_too_many(),
             followers.attend(),
         )
         is_whole = await _until(stop, (*beside, work()), followers)

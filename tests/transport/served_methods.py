@@ -12,7 +12,7 @@ from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.http2.protocol import Silences
 from inferwire_server.transport.http2.server import Http2Server
-from inferwire_server.transport.listening import BACKLOG, listen
+from inferwire_server.transport.listening import listen
 from inferwire_server.transport.rpc.call_head import CallHead
 from inferwire_server.transport.rpc.methods import Guard, Method
 from inferwire_server.transport.rpc.switchboard import Switchboard
@@ -43,6 +43,6 @@ async def served_methods(
         else:
             listener = socket.socket(socket.AF_UNIX)
             listener.bind(str(at))
-        await server.listen(listener, BACKLOG, connect=None if at is None else switchboard.connect_worker)
+        server.listen(listener, connect=None if at is None else switchboard.connect_worker)
         yield listener.getsockname()[1] if at is None else 0
         await switchboard.end()

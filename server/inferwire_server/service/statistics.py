@@ -15,7 +15,7 @@ from inferwire_server.tallies import Tallies
 class ModelStatistics:
     """What was counted of one version since the server has started, reloads included.
 
-    What was gone for more than ten to twenty minutes and came back is counted anew.
+    What comes back after it was forgotten, ten to twenty minutes after it had gone, is counted anew.
 
     Attributes:
         last_s: When the last inference ended, in seconds since the epoch; None where none has.

@@ -22,7 +22,6 @@ from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, frame
 from inferwire_server.transport.http2.protocol import Silences
 from inferwire_server.transport.http2.server import Http2Server
 from inferwire_server.transport.life_signs import Patience
-from inferwire_server.transport.listening import BACKLOG
 
 Server = Http2Server[Headers]
 
@@ -42,7 +41,7 @@ def listener() -> Generator[socket.socket]:
 @pytest.fixture
 async def server(calls: Calls, listener: socket.socket) -> AsyncGenerator[Server, None]:
     async with Http2Server(calls.connect, NOT_HTTP2) as opened:
-        await opened.listen(listener, BACKLOG)
+        opened.listen(listener)
         yield opened
 
 
@@ -83,7 +82,7 @@ async def test_it_takes_connections_at_several_sockets(
 ) -> None:
     with closing(socket.socket(socket.AF_UNIX)) as file:
         file.bind(str(tmp_path / "at"))
-        await server.listen(file, BACKLOG)
+        server.listen(file)
         for index, at in enumerate((listener, file), 1):
             async with connected(at) as peer:
                 await peer.greet()
@@ -104,7 +103,7 @@ async def test_who_speaks_something_else_gets_the_given_answer(server: Server, l
 async def test_it_looks_after_silent_peers(calls: Calls, listener: socket.socket) -> None:
     silences = Silences(Patience(hello_s=0.02, silence_s=0.02, answer_s=0.02), look_s=0.01)
     async with Http2Server(calls.connect, NOT_HTTP2, silences) as server:
-        await server.listen(listener, BACKLOG)
+        server.listen(listener)
         async with connected(listener) as silent, connected(listener) as greeted:
             greeted.say(PREFACE)
             assert await silent.is_cut_off()
@@ -159,7 +158,7 @@ async def test_a_peer_that_does_not_say_that_it_has_heard_is_left_after_a_while(
     calls: Calls, listener: socket.socket
 ) -> None:
     async with Http2Server(calls.connect, NOT_HTTP2, Silences(heard_s=0.01)) as server:
-        await server.listen(listener, BACKLOG)
+        server.listen(listener)
         async with connected(listener) as peer:
             await peer.greet()
             peer.say(headers(1, flags=END_STREAM))
@@ -225,7 +224,7 @@ async def test_peers_are_told_to_go_elsewhere_while_the_port_stays_open(
 
 async def test_nothing_is_left_of_it_afterwards(calls: Calls, listener: socket.socket) -> None:
     async with Http2Server(calls.connect, NOT_HTTP2) as server:
-        await server.listen(listener, BACKLOG)
+        server.listen(listener)
         async with connected(listener) as peer, connected(listener) as silent:
             await peer.greet()
             peer.say(headers(1))
@@ -261,7 +260,7 @@ async def test_a_peer_that_does_not_get_as_far_as_to_be_encrypted_is_in_nobodys_
     calls: Calls, listener: socket.socket, shown: ssl.SSLContext
 ) -> None:
     async with Http2Server(calls.connect, NOT_HTTP2) as server:
-        await server.listen(listener, BACKLOG, shown)
+        server.listen(listener, shown)
         async with connected(listener) as silent, connected(listener) as other:
             other.say(b"no hello")
             assert await other.is_cut_off()
@@ -275,7 +274,7 @@ async def test_encrypted_connections_are_as_others(
     calls: Calls, listener: socket.socket, shown: ssl.SSLContext, tmp_path: Path
 ) -> None:
     async with Http2Server(calls.connect, NOT_HTTP2) as server:
-        await server.listen(listener, BACKLOG, shown)
+        server.listen(listener, shown)
         reader, writer = await asyncio.open_connection(*listener.getsockname(), ssl=trusting(tmp_path))
         peer = Peer(reader, writer)
         await peer.greet()
@@ -293,7 +292,7 @@ async def test_a_peer_that_is_encrypted_only_once_the_server_closes_is_left(
     monkeypatch.setattr(protocol_module, "_LINGER_S", 0.01)
     address, context = listener.getsockname(), trusting(tmp_path)
     async with Http2Server(calls.connect, NOT_HTTP2) as server:
-        await server.listen(listener, BACKLOG, shown)
+        server.listen(listener, shown)
         reader, writer = await asyncio.open_connection(*address)
         other = Peer(*await asyncio.open_connection(*address, ssl=context))
         await other.greet()  # so that the first has been accepted, too

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import pytest_asyncio
@@ -21,7 +20,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.frames import HELLO_BYTES, OPENING_BYTES, SCRATCH_BYTES, Kind
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.relay.connections import _Taker, give_to, taking_connections
+from inferwire_server.transport.relay.connections import give_to, taking_connections
 
 
 @pytest.fixture
@@ -202,30 +201,6 @@ async def test_a_worker_that_brings_no_connection_is_logged(
         await until(lambda: bool(logs))
     assert [each["reason"] for each in logs] == [reason]
     assert await said_by(port, b"hello") == [b"hello"]
-
-
-class OutOfFiles(socket.socket):
-    """A listener that cannot take who comes, the first time."""
-
-    is_out = True
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        if self.is_out:
-            self.is_out = False
-            raise OSError(errno.EMFILE, "Too many open files")
-        return super().accept()
-
-
-async def test_a_worker_that_is_out_of_files_takes_connections_again_later(crew: Crew, port: int) -> None:
-    taker = _Taker(answer)
-    with OutOfFiles(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, capture_logs() as logs:
-        listener.setblocking(False)
-        listener.bind(crew.connections_of(1))
-        listener.listen()
-        taker.begin(taker.let_in(listener))
-        assert await said_by(port, b"hello") == [b"hello"]
-        await taker.close()
-    assert [each["reason"] for each in logs] == ["[Errno 24] Too many open files"]
 
 
 async def test_the_end_waits_for_nobody(crew: Crew) -> None:

@@ -14,9 +14,10 @@ import structlog
 from starlette.types import ASGIApp
 from uvicorn import Config
 
+from inferwire_server.transport.accepting import Accepting, speaking
 from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.protocol import HttpProtocol, Shared
-from inferwire_server.transport.listening import BACKLOG, authority, listen
+from inferwire_server.transport.listening import authority, listen
 from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.tls import Tls
 
@@ -37,7 +38,7 @@ class HttpServer:
         self.port = port
         self._timeouts = timeouts
         self._shared = Shared(_settings(app), self._add, self._lose, take_over)
-        self._listening: asyncio.AbstractServer | None = None
+        self._listening: Accepting | None = None
         self._connections: set[HttpProtocol] = set()
         self._are_gone = asyncio.Event()
         self._is_leaving = False
@@ -53,13 +54,11 @@ class HttpServer:
         """The connections that are open."""
         return tuple(self._connections)
 
-    async def listen(self, listener: socket.socket, tls: Tls | None) -> None:
+    def listen(self, listener: socket.socket, tls: Tls | None) -> None:
         """Take connections at a socket, which is this server's from now on."""
         self._look()
         context = None if tls is None else tls.http
-        self._listening = await asyncio.get_running_loop().create_server(
-            lambda: HttpProtocol(self._shared), sock=listener, ssl=context, backlog=BACKLOG
-        )
+        self._listening = Accepting(listener, speaking(lambda: HttpProtocol(self._shared), context))
 
     def part(self) -> None:
         """Have every answer close its connection, so that callers come back by new ones, which lead to other servers.
@@ -96,6 +95,8 @@ class HttpServer:
     async def close(self) -> None:
         """End what is left, at once."""
         await self.drain(0)
+        if self._listening is not None:
+            await self._listening.end()
         for connection in self.connections:
             connection.cut_off()
         await self._wait_until_gone()
@@ -160,7 +161,7 @@ async def http_server(
     listener = listen("HTTP", host, port, shares_port=shares_port)
     server = HttpServer(app, host, listener.getsockname()[1], take_over, timeouts or RequestTimeouts())
     try:
-        await server.listen(listener, tls)
+        server.listen(listener, tls)
         yield server
     finally:
         await server.close()

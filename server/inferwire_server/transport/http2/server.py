@@ -11,6 +11,7 @@ from functools import partial
 from time import monotonic
 from typing import Generic, TypeAlias, TypeVar
 
+from inferwire_server.transport.accepting import Accepting, speaking
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
@@ -39,7 +40,7 @@ class Http2Server(Generic[H]):
         self._connect = connect
         self._not_http2 = not_http2
         self._silences = silences or Silences()
-        self._listening: list[asyncio.AbstractServer] = []
+        self._listening: list[Accepting] = []
         self._connections: set[Http2Protocol[H]] = set()
         self._are_gone = asyncio.Event()
         self._is_closing = False
@@ -55,29 +56,21 @@ class Http2Server(Generic[H]):
     async def __aexit__(self, *exc_info: object) -> None:
         if self._looking is not None:
             self._looking.cancel()
-        self._stop_listening()
+        for accepting in self._listening:
+            await accepting.end()
         for connection in tuple(self._connections):
             connection.cut_off()
         await self._wait_until_gone()
 
-    async def listen(
-        self,
-        listener: socket.socket,
-        backlog: int,
-        tls: ssl.SSLContext | None = None,
-        connect: Connect[H] | None = None,
+    def listen(
+        self, listener: socket.socket, tls: ssl.SSLContext | None = None, connect: Connect[H] | None = None
     ) -> None:
-        """Take connections at a socket, which is this server's from now on; so many may wait to be taken.
+        """Take connections at a socket, which is this server's from now on.
 
         They are begun by `connect` there, if it is given.
         """
-        loop = asyncio.get_running_loop()
         new = partial(self._new_connection, connect or self._connect)
-        if listener.family == socket.AF_UNIX:
-            server = await loop.create_unix_server(new, sock=listener, backlog=backlog)
-        else:
-            server = await loop.create_server(new, sock=listener, ssl=tls, backlog=backlog)
-        self._listening.append(server)
+        self._listening.append(Accepting(listener, speaking(new, tls)))
 
     def part(self) -> None:
         """Have the peers that are here begin nothing more. A connection closes when all on it has ended."""
@@ -143,9 +136,8 @@ class Http2Server(Generic[H]):
             connection.leave()
 
     def _stop_listening(self) -> None:
-        for server in self._listening:
-            server.close()
-        self._listening.clear()
+        for accepting in self._listening:
+            accepting.close()
 
     async def _wait_until_gone(self) -> None:
         self._are_gone.clear()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import cast
@@ -19,7 +19,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.frames import OPENING_BYTES
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.transport.listening import BACKLOG
+from inferwire_server.transport.accepting import Accepting
 from inferwire_server.transport.session.socket_session import Give
 from inferwire_server.transport.taking_over import TakeOver
 
@@ -38,81 +38,46 @@ def give_to(crew: Crew, epoch: str) -> Give | None:
 @asynccontextmanager
 async def taking_connections(crew: Crew, take_over: TakeOver, limit_s: float = LIMIT_S) -> AsyncGenerator[None, None]:
     """Take the connections that other workers hand over, until the block is left."""
-    taker = _Taker(take_over, limit_s)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.setblocking(False)
         listener.bind(crew.connections_of(crew.index))
-        listener.listen(BACKLOG)
-        taker.begin(taker.let_in(listener))
+        accepting = Accepting(listener, partial(_receive, take_over, limit_s))
         try:
             yield
         finally:
-            await taker.close()
+            await accepting.end()
 
 
-class _Taker:
-    """Takes connections from whoever may enter the folder of the listener's socket: this server's user."""
-
-    def __init__(self, take_over: TakeOver, limit_s: float = LIMIT_S) -> None:
-        self._take_over = take_over
-        self._limit_s = limit_s
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def begin(self, work: Coroutine[None, None, None]) -> None:
-        """Do something until it is done, or all is closed."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def let_in(self, listener: socket.socket) -> None:
-        """Let in whoever comes to the listener."""
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                visitor, _ = await loop.sock_accept(listener)
-            except OSError as error:
-                # Most likely there are too many files open: whoever waits may find fewer after a while.
-                log.warning("no connections can be taken from other workers", reason=str(error))
-                await asyncio.sleep(self._limit_s)
-            else:
-                self.begin(self._receive(visitor))
-
-    async def close(self) -> None:
-        """Let nobody in any more."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _receive(self, visitor: socket.socket) -> None:
-        with visitor:
-            visitor.setblocking(False)
-            try:
-                async with asyncio.timeout(self._limit_s):
-                    await _readable(visitor)
-                came, files, _, _ = socket.recv_fds(visitor, OPENING_BYTES, 1)
-            except (OSError, TimeoutError) as error:
-                log.warning("a connection from another worker did not come", reason=repr(error))
-                return
-        if files:
-            await self._take(files[0], came)
-        else:
-            reason = "too many files are open" if came else "the other worker has gone"
-            log.warning("a connection from another worker did not come", reason=reason)
-
-    async def _take(self, file: int, came: bytes) -> None:
-        """Take the connection that a file is, and what has come of it."""
+async def _receive(take_over: TakeOver, limit_s: float, visitor: socket.socket) -> None:
+    """Receive a connection from whoever may enter the folder of the listener's socket: this server's user."""
+    with visitor:
         try:
-            connection = socket.socket(fileno=file)
-        except OSError as error:
-            os.close(file)
+            async with asyncio.timeout(limit_s):
+                await _readable(visitor)
+            came, files, _, _ = socket.recv_fds(visitor, OPENING_BYTES, 1)
+        except (OSError, TimeoutError) as error:
             log.warning("a connection from another worker did not come", reason=repr(error))
             return
-        opening = _Opening(self._take_over, came)
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: opening, connection)
-        except OSError as error:
-            connection.close()
-            log.warning("a connection from another worker did not come", reason=repr(error))
+    if files:
+        await _take(take_over, files[0], came)
+    else:
+        reason = "too many files are open" if came else "the other worker has gone"
+        log.warning("a connection from another worker did not come", reason=reason)
+
+
+async def _take(take_over: TakeOver, file: int, came: bytes) -> None:
+    """Take the connection that a file is, and what has come of it."""
+    try:
+        connection = socket.socket(fileno=file)
+    except OSError as error:
+        os.close(file)
+        log.warning("a connection from another worker did not come", reason=repr(error))
+        return
+    opening = _Opening(take_over, came)
+    try:
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: opening, connection)
+    except OSError as error:
+        connection.close()
+        log.warning("a connection from another worker did not come", reason=repr(error))
 
 
 class _Opening(asyncio.Protocol):

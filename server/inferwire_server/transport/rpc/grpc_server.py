@@ -24,7 +24,7 @@ from inferwire_server.open_inference.stubs import grpc_service_pb2
 from inferwire_server.service import Services
 from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.http2.server import Http2Server
-from inferwire_server.transport.listening import BACKLOG, listen
+from inferwire_server.transport.listening import listen
 from inferwire_server.transport.rpc import health_calls, oip_calls
 from inferwire_server.transport.rpc.call_head import CallHead
 from inferwire_server.transport.rpc.context import Context
@@ -133,16 +133,16 @@ class GrpcServer:
             opening.push_async_callback(self._switchboard.end)
             listener = listen("gRPC", options.host, options.port, shares_port=options.shares_port)
             self.port = listener.getsockname()[1]
-            await self._server.listen(listener, BACKLOG, None if options.tls is None else options.tls.grpc)
+            self._server.listen(listener, None if options.tls is None else options.tls.grpc)
             if options.beside is not None:
                 beside = opening.enter_context(socket.socket(socket.AF_UNIX))
                 beside.bind(os.fspath(options.beside))
-                await self._server.listen(beside, BACKLOG, connect=self._switchboard.connect_worker)
+                self._server.listen(beside, connect=self._switchboard.connect_worker)
             if (path := options.socket) is not None:
                 cannot = f"cannot listen for gRPC at '{path}'"
                 file = opening.enter_context(socket.socket(socket.AF_UNIX))
                 opening.enter_context(socket_file(path, lambda at: file.bind(os.fspath(at)), cannot))
-                await self._server.listen(file, BACKLOG)
+                self._server.listen(file)
             self._open = opening.pop_all()
         return self
 

@@ -13,7 +13,7 @@ from typing import cast
 
 from inferwire_proto.frames import PREFACE
 from inferwire_proto.unix_sockets import make_room
-from inferwire_server.transport.listening import BACKLOG
+from inferwire_server.transport.accepting import Accepting, speaking
 from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.unix_socket import socket_file
 
@@ -31,12 +31,11 @@ async def sessions_at(path: Path, take_over: TakeOver, preface_s: float = PREFAC
     listener = socket.socket(socket.AF_UNIX)
     cannot = f"cannot make '{path}', the sessions' socket beside --grpc-socket"
     with listener, socket_file(path, lambda at: listener.bind(os.fspath(at)), cannot):
-        opening = partial(_Opening, take_over, preface_s)
-        server = await asyncio.get_running_loop().create_unix_server(opening, sock=listener, backlog=BACKLOG)
+        accepting = Accepting(listener, speaking(partial(_Opening, take_over, preface_s)))
         try:
             yield
         finally:
-            server.close()
+            await accepting.end()
 
 
 class _Opening(asyncio.Protocol):

@@ -1,0 +1,117 @@
+"""How the connections are taken that come to a listening socket: `Accepting`.
+
+Owns those that are on their way in. The event loop's own servers take one at each of its turns, and a turn takes as
+long as all that came during the last: at a busy server the last of a hundred newcomers, which may be a health probe,
+would wait for a hundred turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from functools import partial
+from math import inf
+from time import monotonic
+from typing import TypeAlias
+
+import structlog
+
+from inferwire_server.transport.listening import BACKLOG
+
+log = structlog.stdlib.get_logger()
+
+_MOST_AT_ONCE = 64
+"""How many are taken at a turn of the loop, at most. It takes no longer than some ten small requests do."""
+
+_AGAIN_S = 0.1
+"""After how long it is tried again where none can be taken."""
+
+_QUIET_S = 60.0
+"""How long nothing is said of that once it was said."""
+
+LetIn: TypeAlias = Callable[[socket.socket], Coroutine[None, None, None]]
+"""Takes care of a connection that has been taken."""
+
+
+class Accepting:
+    """Takes the connections that come to a socket, which is this one's from now on, until it is closed.
+
+    Where none can be taken, most likely since the process has too many files open, they wait.
+    """
+
+    def __init__(self, listener: socket.socket, let_in: LetIn) -> None:
+        self._listener = listener
+        self._let_in = let_in
+        self._loop = asyncio.get_running_loop()
+        self._entering: set[asyncio.Task[None]] = set()
+        self._resuming: asyncio.TimerHandle | None = None
+        self._told_at = -inf
+        listener.setblocking(False)
+        listener.listen(BACKLOG)
+        self._resume()
+
+    def __repr__(self) -> str:
+        return f"<Accepting: {len(self._entering)} on their way in>"
+
+    def close(self) -> None:
+        """Take no more. Those who are on their way in come in."""
+        if self._resuming is not None:
+            self._resuming.cancel()
+        # A socket that is closed has no number any more.
+        if self._listener.fileno() >= 0:
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+
+    async def end(self) -> None:
+        """Take no more, and leave outside whoever is on the way in."""
+        self.close()
+        for task in self._entering:
+            task.cancel()
+        await asyncio.gather(*self._entering, return_exceptions=True)
+
+    def _resume(self) -> None:
+        self._resuming = None
+        self._loop.add_reader(self._listener, self._take)
+
+    def _take(self) -> None:
+        for _ in range(_MOST_AT_ONCE):
+            try:
+                connection, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                # It has gone before it was taken.
+                continue
+            except OSError as error:
+                self._pause(error)
+                return
+            connection.setblocking(False)
+            task = self._loop.create_task(self._let_in(connection))
+            self._entering.add(task)
+            task.add_done_callback(self._entering.discard)
+
+    def _pause(self, error: OSError) -> None:
+        self._loop.remove_reader(self._listener)
+        self._resuming = self._loop.call_later(_AGAIN_S, self._resume)
+        now = monotonic()
+        if now - self._told_at >= _QUIET_S:
+            self._told_at = now
+            log.warning("new connections have to wait", reason=os.strerror(error.errno or 0))
+
+
+def speaking(new: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None = None) -> LetIn:
+    """Begin a protocol on each connection, once it is encrypted where it is to be."""
+    return partial(_speak, new, tls)
+
+
+async def _speak(
+    new: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None, connection: socket.socket
+) -> None:
+    try:
+        await asyncio.get_running_loop().connect_accepted_socket(new, connection, ssl=tls)
+    except OSError:
+        # The peer has gone, or does not speak TLS as this side does, which it was told.
+        connection.close()
