@@ -47,10 +47,14 @@ class Metrics:
 
     def __init__(self, *sources: Callable[[], Iterable[Metric]]) -> None:
         self._registry = CollectorRegistry()
-        for collect in sources:
-            self._registry.register(_Collector(collect))
+        for source in sources:
+            self.add(source)
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
+
+    def add(self, source: Callable[[], Iterable[Metric]]) -> None:
+        """Read a further source from now on."""
+        self._registry.register(_Collector(source))
 
     def scrape(self) -> Scrape:
         """Read all metrics at once."""
@@ -177,6 +181,14 @@ def of_renewals(refused: Mapping[str, bool], certificate_ends_at: float | None) 
     for what, is_refused in refused.items():
         refusals.add_metric((what,), is_refused)
     yield from (ends, refusals)
+
+
+def of_connections(counts: Mapping[str, int]) -> Iterator[Metric]:
+    """Yield the gauge of the connections that are open, by what is spoken on them."""
+    open_ones = GaugeMetricFamily("inferwire_connections", "Connections that are open.", labels=("kind",))
+    for kind, count in counts.items():
+        open_ones.add_metric((kind,), count)
+    yield open_ones
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from inferwire_proto.frames import UNIX_SUFFIX
 from inferwire_server.composition import Composition
 from inferwire_server.crew import Crew
+from inferwire_server.metrics import of_connections
 from inferwire_server.settings import MEBIBYTE, Settings
 from inferwire_server.transport.http.adopted import adopting
 from inferwire_server.transport.http.server import HttpServer, http_server
@@ -76,6 +77,15 @@ async def listening(
             GrpcServer(server.services, rpc, sessions, front.around, front.calls) as grpc_server,
             _http(settings, front, crew, sessions, tls) as http,
         ):
+            server.metrics.add(
+                lambda: of_connections(
+                    {
+                        "grpc": grpc_server.connections,
+                        "http": len(http.connections),
+                        "session": sessions.connections,
+                    }
+                )
+            )
             yield Sockets(grpc_server, http, colleagues)
 
 

@@ -11,12 +11,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.deploy.expressions import RULES, LabelsOf, grouped
 
+from inferwire_server.crew import ALONE
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
-from inferwire_server.transport.http.server import http_server
-from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.key_check import asking_for_key
+from inferwire_server.sockets import listening
 
 KEY = "the-key-of-the-tests"
 OF_THE_SCRAPE = {"job", "instance"}
@@ -28,16 +27,15 @@ async def http(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient, None]:
     (tmp_path / "models/echo/1").mkdir(parents=True)
     (tmp_path / "models/echo/1/model.onnx").touch()
     (tmp_path / "keys").write_text(KEY)
-    settings = Settings(model_repository=tmp_path / "models", api_key_file=tmp_path / "keys")
+    settings = Settings(model_repository=tmp_path / "models", api_key_file=tmp_path / "keys", grpc_port=0, http_port=0)
     async with compose(settings, FakeBackend({"echo": FakeModel(echo_spec("echo"))})) as composition:
         composition.files.refused["certificate"] = False
         composition.files.certificate_ends_at = 2e9
         await composition.loader.sync()
         composition.services.health.begin()
-        api = create_app(composition.services, composition.metrics.text)
         async with (
-            http_server(asking_for_key(api, composition.services), "127.0.0.1", 0) as server,
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=20) as client,
+            listening(settings, composition, ALONE, None) as sockets,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{sockets.http.port}", timeout=20) as client,
         ):
             yield client
 

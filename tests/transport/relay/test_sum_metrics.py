@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 
@@ -15,7 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inferwire_server.composition import Composition
 from inferwire_server.core.scheduling.lane import ModelKey
+from inferwire_server.crew import ALONE
 from inferwire_server.metrics import Metrics, of_tallies
+from inferwire_server.settings import Settings
+from inferwire_server.sockets import listening
 from inferwire_server.tallies import Tallies
 from inferwire_server.transport.relay.sums import GAUGES, sum_metrics
 
@@ -148,8 +152,9 @@ def test_each_kind_of_number_has_its_own_sum() -> None:
     }
 
 
-def test_what_becomes_of_each_gauge_is_decided(composition: Composition) -> None:
-    families = text_string_to_metric_families(composition.metrics.scrape().text().decode())
+async def test_what_becomes_of_each_gauge_is_decided(composition: Composition, settings: Settings) -> None:
+    async with listening(replace(settings, http_port=0, grpc_port=0), composition, ALONE, None):
+        families = text_string_to_metric_families(composition.metrics.scrape().text().decode())
     assert set(GAUGES) == {
         each.name for each in families if each.type == "gauge" and not each.name.endswith("_created")
     }

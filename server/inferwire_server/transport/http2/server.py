@@ -49,6 +49,11 @@ class Http2Server(Generic[H]):
     def __repr__(self) -> str:
         return f"<Http2Server: {len(self._connections)} connections>"
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
     async def __aenter__(self) -> Http2Server[H]:
         self._look()
         return self

@@ -57,6 +57,7 @@ GAUGES: Mapping[str, Total] = {
     "inferwire_model_load_failed": max,
     **dict.fromkeys(("inferwire_queued_jobs", "inferwire_queue_capacity"), fsum),
     **dict.fromkeys(("inferwire_busy_slots", "inferwire_slots", "inferwire_sequences"), fsum),
+    "inferwire_connections": fsum,
     **dict.fromkeys(("inferwire_kept_jobs", "inferwire_kept_result_bytes"), fsum),
 }
 """What becomes of gauges. Counters and histograms add up."""

@@ -126,6 +126,11 @@ class GrpcServer:
     def __repr__(self) -> str:
         return f"<GrpcServer {self._options.host}:{self.port}: {self._drain!r}>"
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open, those of other workers among them."""
+        return self._server.connections
+
     async def __aenter__(self) -> GrpcServer:
         options = self._options
         async with AsyncExitStack() as opening:

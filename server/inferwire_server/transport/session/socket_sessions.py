@@ -60,6 +60,11 @@ class SocketSessions:
         self.close()
 
     @property
+    def connections(self) -> int:
+        """How many connections carry sessions, besides those of gRPC."""
+        return len(self._open)
+
+    @property
     def hello_s(self) -> float:
         """How long a peer's hello is waited for, in seconds."""
         return self._around.patience.hello_s
