@@ -100,6 +100,25 @@ async def test_what_is_known_to_be_brief_runs_on_the_loop_and_ends_after_submit_
         assert rig.device.occupancy == Occupancy(0, 2, 0)
 
 
+async def test_a_brief_inference_does_not_wait_for_a_device_that_is_busy_with_another_model() -> None:
+    async with a_rig() as rig:
+        await rig.learn()
+        await rig.submit(Work((ROW,), (0,)))[1]
+        gate = Gate()
+        gate.close()
+        large = FakeModel(echo_spec("large"), gate=gate)
+        rig.device.add_model("large", Opened(large, ModelSlots.of(large, 2)))
+        jobs = [Job("large", Work((ROW,), (0,)), rig.now) for _ in range(2)]
+        for job in jobs:
+            rig.device.submit(job)
+        _, end = rig.submit(Work((ROW,), (0,)))
+        async with asyncio.timeout(20):
+            assert (await end).result() == (ROW,)
+        states = [job.state for job in jobs]
+        gate.open()
+        assert states == [JobState.RUNNING, JobState.RUNNING]
+
+
 async def test_a_job_that_may_end_at_once_has_ended_when_submit_returns() -> None:
     async with a_rig() as rig:
         await rig.learn()

@@ -322,7 +322,9 @@ class Device:
             placed.tally.begin_run(1 if one_by_one else executions)
         slots = placed.slots
         slot, place = slots.choose(number, [job.work for job in jobs])
-        placed.is_on_loop = place is LOOP
+        if placed.is_on_loop is not (place is LOOP):
+            placed.is_on_loop = place is LOOP
+            self._scheduler.set_brief(model, placed.is_on_loop)
         running = _Running(model, slots, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
         steps = running.run.steps()

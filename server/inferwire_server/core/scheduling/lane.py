@@ -47,12 +47,17 @@ _SMOOTHING = 1 / 8
 
 
 class Run(NamedTuple):
-    """What a slot is running, since when, and the device time that its model was charged for it."""
+    """What a slot is running, since when, and the device time that its model was charged for it.
+
+    Attributes:
+        takes_place: Whether it is one of those of which the device runs only so many at once.
+    """
 
     jobs: tuple[Job, ...]
     executions: int
     began_at: float
     charged_s: float
+    takes_place: bool
 
 
 @dataclass(slots=True)
@@ -67,6 +72,7 @@ class Lane:
         running: What each busy slot runs, by its number.
         is_draining: Whether it takes no more jobs.
         pace_s: How long an execution takes by itself; None before the first.
+        is_brief: Whether its runs are so brief that they run besides those of which the device runs only so many.
     """
 
     model: ModelKey
@@ -79,6 +85,7 @@ class Lane:
     running: dict[int, Run] = field(default_factory=dict[int, Run])
     is_draining: bool = False
     pace_s: float | None = None
+    is_brief: bool = False
 
     @classmethod
     def of(cls, model: ModelKey, slots: int, terms: Terms) -> Lane:

@@ -38,8 +38,9 @@ class Scheduler:
     It still admits jobs of a model that has less waiting than its weight's part of both, so that a
     flood of one model's jobs does not shut the others out.
     `limit` bounds how many inferences run at once; None takes the largest number of slots that any
-    of the models has, since each of them alone would fill the device. `device` is its name in the
-    errors that callers get.
+    of the models has, since each of them alone would fill the device. Brief ones, which end before
+    a place could matter, do not count and need not wait for one. `device` is its name in the errors
+    that callers get.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Scheduler:
         self._bound = 0
         self._queued = 0
         self._carried_bytes = 0
-        self._running = 0
+        self._taken = 0
         self._limit = 0 if limit is None else limit
 
     @property
@@ -68,7 +69,7 @@ class Scheduler:
     @property
     def occupancy(self) -> Occupancy:
         """How busy the device is."""
-        return Occupancy(self._running, self._limit, self._queued)
+        return Occupancy(sum(len(lane.running) for lane in self._lanes.values()), self._limit, self._queued)
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -86,8 +87,8 @@ class Scheduler:
         ends = [self._deadlines.next]
         if self._bound:
             ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
-        if self._any_delays and self._running < self._limit:
-            lanes = [lane for lane in self._lanes.values() if lane.idle]
+        if self._any_delays:
+            lanes = [lane for lane in self._lanes.values() if lane.idle and self._has_place(lane)]
             ends += [lane.held_until(group) for lane in lanes for group in lane.queues]
         return min((end for end in ends if end is not None), default=None)
 
@@ -147,6 +148,10 @@ class Scheduler:
             return []
         return [*self._unbound(lane.bindings.release(binding)), *self._dispatch(now)]
 
+    def set_brief(self, model: ModelKey, is_brief: bool) -> None:
+        """Say whether what a model runs from now on is too brief to wait for the device: it takes no place there."""
+        self._lane(model).is_brief = is_brief
+
     def take_slots(self, model: ModelKey) -> bool:
         """Take the slots of a model away, unless it has jobs or keeps a caller's states; say whether they were taken.
 
@@ -190,7 +195,7 @@ class Scheduler:
             lane.bindings.begin_job(job.binding)
         if job.deadline is not None:
             self._deadlines.add(job, job.deadline)
-        if not (waits or self._queued) and self._running < self._limit and lane.runs_at_once(job):
+        if not (waits or self._queued) and self._has_place(lane) and lane.runs_at_once(job):
             return [self._start(lane, job.binding, (job,), job.work.executions, now)]
         lane.push(job, self._arrivals)
         self._queued += job.work.executions
@@ -222,7 +227,7 @@ class Scheduler:
         run = lane.end(slot)
         if run is None:
             raise bug(f"slot {slot} of model {model} reported without having run")
-        self._running -= 1
+        self._taken -= run.takes_place
         self._shares.end(lane.share, run.charged_s, now - run.began_at)
         lane.learn(run, now - run.began_at)
         effects: list[Effect] = []
@@ -266,7 +271,7 @@ class Scheduler:
 
     def _dispatch(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        while self._queued and self._running < self._limit and (found := self._next(now)) is not None:
+        while self._queued and (found := self._next(now)) is not None:
             lane, group = found
             jobs = lane.take(group)
             executions = sum([job.work.executions for job in jobs])
@@ -276,32 +281,45 @@ class Scheduler:
         return effects
 
     def _start(self, lane: Lane, group: Group | None, jobs: tuple[Job, ...], executions: int, now: float) -> Start:
-        self._running += 1
-        slot = lane.begin(group, Run(jobs, executions, now, self._shares.begin(lane.share)))
+        takes_place = not lane.is_brief
+        self._taken += takes_place
+        slot = lane.begin(group, Run(jobs, executions, now, self._shares.begin(lane.share), takes_place))
         for job in jobs:
             job.start(now)
         return Start(jobs, slot, executions)
 
     def _next(self, now: float) -> tuple[Lane, Group | None] | None:
-        best, best_place = None, None
+        """Find what starts next: whose turn it is of all that may start.
+
+        While all places are taken, that is a brief run, unless it is another's turn who waits for a place.
+        """
+        is_full = self._taken >= self._limit
+        if is_full and not any(lane.is_brief and lane.queues for lane in self._lanes.values()):
+            return None
+        best, best_turn = None, None
         for lane in self._lanes.values():
             for group, queue in lane.queues.items():
-                if not lane.has_idle_slot(group):
+                may_start = lane.has_idle_slot(group) and self._has_place(lane)
+                if not (may_start or is_full):
                     continue
                 until = lane.held_until(group)
                 if (rank := queue.first_rank) is None or (until is not None and now < until):
                     continue
                 urgency, arrival = rank
-                place = (urgency, self._shares.turn(lane.share), arrival)
-                if best_place is None or place < best_place:
-                    best, best_place = (lane, group), place
+                turn = (urgency, self._shares.turn(lane.share), arrival)
+                if best_turn is None or turn < best_turn:
+                    best, best_turn = (lane, group) if may_start else None, turn
         return best
+
+    def _has_place(self, lane: Lane) -> bool:
+        """Whether the device runs one more of a model's jobs at once."""
+        return lane.is_brief or self._taken < self._limit
 
     def _has_room(self, lane: Lane, work: Work, binding: Binding | None) -> bool:
         """Whether work fits in the queue, or need not wait, or is within its model's own part of a full queue."""
         if self._fits(work):
             return True
-        if self._running < self._limit and lane.need_not_wait(work, binding):
+        if self._has_place(lane) and lane.need_not_wait(work, binding):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         part = lane.share.weight / weights

@@ -1,0 +1,106 @@
+"""Runs that are too brief to wait for the device: beside those that take its places, but in their turn."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.scheduling.test_scheduler import DONE, make_job, started
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_server.core.scheduling.batching import Batching
+from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.lane import Terms
+from inferwire_server.core.scheduling.scheduler import Scheduler
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.errors import ServingError
+
+ROW = Work((Tensor(BY_NAME["u8"], (1, 1), b"0"),), (0,))
+
+
+def busy(capacity: int = 8, brief: Terms | None = None, waiting: int = 1) -> Scheduler:
+    """Give a scheduler whose only place a large model has, with more jobs behind; beside it is a brief model."""
+    scheduler = Scheduler(capacity, 1, "CPU")
+    scheduler.add_model("large", 1)
+    scheduler.add_model("brief", 2, brief or Terms())
+    scheduler.set_brief("brief", is_brief=True)
+    # What a run of either takes is known.
+    scheduler.submit(make_job("large"), 0.0)
+    scheduler.report("large", 0, DONE, 0.1)
+    for _ in range(1 + waiting):
+        scheduler.submit(make_job("large"), 0.1)
+    return scheduler
+
+
+def test_a_brief_run_does_not_wait_for_a_place() -> None:
+    scheduler = busy()
+    first, second, third = (make_job("brief", 0.1) for _ in range(3))
+    assert started(scheduler.submit(first, 0.1)) == [first]
+    assert started(scheduler.submit(second, 0.1)) == [second]
+    assert started(scheduler.submit(third, 0.1)) == []
+    assert scheduler.occupancy.running == 3
+    assert started(scheduler.report("brief", 0, DONE, 0.1001)) == [third]
+
+
+def test_nobody_waits_for_the_place_of_a_brief_run() -> None:
+    scheduler = Scheduler(8, 1, "CPU")
+    scheduler.add_model("large", 1)
+    scheduler.add_model("brief", 1)
+    scheduler.set_brief("brief", is_brief=True)
+    scheduler.submit(make_job("brief"), 0.0)
+    large = make_job("large")
+    assert started(scheduler.submit(large, 0.0)) == [large]
+
+
+def test_a_run_gives_back_the_place_that_it_took_and_no_other() -> None:
+    scheduler = Scheduler(8, 1, "CPU")
+    scheduler.add_model("a", 2)
+    scheduler.submit(make_job("a"), 0.0)
+    scheduler.set_brief("a", is_brief=True)
+    scheduler.submit(make_job("a"), 0.0)
+    scheduler.set_brief("a", is_brief=False)
+    waiting = make_job("a")
+    scheduler.submit(waiting, 0.0)
+    assert started(scheduler.report("a", 1, DONE, 0.1)) == []
+    assert started(scheduler.report("a", 0, DONE, 0.1)) == [waiting]
+
+
+def test_who_is_brief_no_more_waits_for_a_place() -> None:
+    scheduler = busy()
+    scheduler.set_brief("brief", is_brief=False)
+    job = make_job("brief", 0.1)
+    assert started(scheduler.submit(job, 0.1)) == []
+    assert started(scheduler.report("large", 0, DONE, 0.2)) == [job]
+
+
+def test_a_brief_run_waits_where_somebody_more_urgent_waits_for_a_place() -> None:
+    scheduler = busy(waiting=0)
+    urgent, job = make_job("large", 0.1, priority=1), make_job("brief", 0.1)
+    scheduler.submit(urgent, 0.1)
+    assert started(scheduler.submit(job, 0.1)) == []
+    assert started(scheduler.report("large", 0, DONE, 0.2)) == [urgent, job]
+
+
+def test_brief_runs_take_no_more_than_their_share() -> None:
+    scheduler = busy(brief=Terms(weight=0.001))
+    scheduler.submit(make_job("brief", 0.1), 0.1)
+    scheduler.report("brief", 0, DONE, 0.101)
+    job = make_job("brief", 0.101)
+    assert started(scheduler.submit(job, 0.101)) == []
+    assert started(scheduler.report("large", 0, DONE, 10.0))[0] is job
+
+
+def test_a_full_queue_takes_what_need_not_wait() -> None:
+    scheduler = busy(capacity=2, waiting=2)
+    with pytest.raises(ServingError, match="queue is full"):
+        scheduler.submit(make_job("large", 0.1), 0.1)
+    # It has more executions than its model's own part of the queue has room for.
+    job = Job("brief", Work((), (), executions=2), 0.1)
+    assert started(scheduler.submit(job, 0.1)) == [job]
+
+
+def test_a_batch_that_waits_for_more_is_woken_for_though_all_places_are_taken() -> None:
+    scheduler = busy(brief=Terms(batching=Batching(4, max_delay_s=0.01)))
+    scheduler.submit(Job("brief", ROW, 0.1), 0.1)
+    job = Job("brief", ROW, 0.2)
+    assert started(scheduler.submit(job, 0.2)) == []
+    assert scheduler.next_wake == pytest.approx(0.21)
+    assert started(scheduler.wake(0.22)) == [job]
