@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import traceback
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -23,8 +24,10 @@ from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_server.core.tensors import Tensor
 from inferwire_server.crew import Crew
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
+from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service import Services
@@ -42,7 +45,11 @@ Models = dict[str, FakeModel]
 @pytest.fixture
 def models() -> Models:
     slow = FakeModel(echo_spec("slow"), gate=Gate(is_open=False), optimal_slots=1)
-    return {"echo": FakeModel(echo_spec("echo")), "slow": slow}
+    return {
+        "echo": FakeModel(echo_spec("echo")),
+        "slow": slow,
+        "brief": FakeModel(echo_spec("brief"), is_quick=True),
+    }
 
 
 @pytest.fixture
@@ -455,3 +462,24 @@ async def test_the_reprs_say_who_is_connected(stream: SocketStream, sockets: Soc
     assert repr(sockets) == f"<SocketSessions at port {sockets.terms.socket_port}: 1 connections>"
     assert repr(session).startswith("<SocketSession: <LifeSigns: TALK>, <SessionStream of <Session ")
     stream.leave()
+
+
+async def test_of_many_that_come_together_some_run_at_once_and_the_others_wait_for_their_turn(
+    stream: SocketStream, models: Models, clock: Clock
+) -> None:
+    at_once: list[bool] = []
+
+    def take_a_while(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        at_once.append("buffer_updated" in [frame.name for frame in traceback.extract_stack()])
+        clock.now += 0.0003
+        return (inputs[0],)
+
+    models["brief"].compute = take_a_while
+    for number in range(TRIALS):
+        await stream.send(pb.SessionRequest(executions=[execution(number, "brief")]), [row(number)])
+        await stream.results(1)
+    at_once.clear()
+    messages = [joined(pb.SessionRequest(executions=[execution(9 + at, "brief")]), [row(at)]) for at in range(4)]
+    stream.writer.write(b"".join(frames.frame(Kind.MESSAGE, message) for message in messages))
+    assert sorted(await stream.results(4)) == [9, 10, 11, 12]
+    assert at_once == [True, True, False, False]

@@ -29,6 +29,8 @@ from inferwire_server.transport.v1.codec import encode_error
 _PING = frames.frame(Kind.PING)
 _PONG = frames.frame(Kind.PONG)
 
+_TURN_S = 0.0005
+"""How long what has come together may run at once, message by message; what is left then waits for its turn."""
 
 Give: TypeAlias = Callable[[asyncio.Transport, bytes], None]
 """Gives a connection to another process, and what has come of it. Raises a ServingError where that has no place."""
@@ -209,7 +211,9 @@ class SocketSession(asyncio.BufferedProtocol):
         if self._has_said_all:
             raise invalid_input("a message has come after the end, expected none")
         if self._stream.is_open:
-            self._stream.receive(content, now)
+            # Else many that have come together would keep everybody else waiting.
+            may_run = self._around.clock() - now < _TURN_S
+            self._stream.receive(content, now, may_run=may_run)
         else:
             self._writer.write_message(self._stream.begin(content, now))
             self._reader.most_bytes = self._max_message_bytes

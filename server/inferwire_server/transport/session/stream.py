@@ -42,10 +42,10 @@ _Submission: TypeAlias = tuple[Sequence[int], _Submit]
 
 
 class _Arrival(NamedTuple):
-    """When a message was read, and whether it has one execution, or one stack, alone."""
+    """When a message was read, and whether its execution may run at once: it has one, or one stack, alone."""
 
     received_at: float
-    is_alone: bool
+    at_once: bool
 
 
 class SessionStream:
@@ -82,18 +82,18 @@ class SessionStream:
         self._session = session = open_session(self._services, self._terms, message)
         self._plans = Plans(session)
         answer = welcome(self._services, self._terms, session)
-        self._take(message, raw, received_at)
+        self._take(message, raw, received_at, may_run=True)
         return answer
 
-    def receive(self, data: bytes | memoryview, received_at: float) -> None:
-        """Take another message.
+    def receive(self, data: bytes | memoryview, received_at: float, *, may_run: bool = True) -> None:
+        """Take another message. An execution that is alone in it may have run when this returns, if it may.
 
         Raises:
             ServingError: Why the stream cannot go on.
             MalformedMessage: If the data is no message.
         """
         message, raw = raw_fields.split(pb.SessionRequest, data, most_beside=MANY_SHORT_FIELDS)
-        self._take(message, raw, received_at)
+        self._take(message, raw, received_at, may_run=may_run)
 
     def end(self) -> None:
         """Cancel what runs, and leave the session, if there is one."""
@@ -104,7 +104,7 @@ class SessionStream:
             self._services.inference.cancel(job, "the session's stream has ended")
         self._services.sessions.detach(session)
 
-    def _take(self, message: pb.SessionRequest, raw: Raw, received_at: float) -> None:
+    def _take(self, message: pb.SessionRequest, raw: Raw, received_at: float, *, may_run: bool) -> None:
         """Admit a message's executions, then carry out its cancels."""
         if message.HasField("hello"):
             raise invalid_input("the stream has a second hello, expected one in its first message only")
@@ -114,7 +114,7 @@ class SessionStream:
                 f"the message has {entries} executions and {len(message.cancels)} cancels, "
                 f"expected at most {_MOST_EXECUTIONS} and {_MOST_CANCELS}"
             )
-        taken, count, arrival = 0, 0, _Arrival(received_at, entries == 1)
+        taken, count, arrival = 0, 0, _Arrival(received_at, may_run and entries == 1)
         for execution in message.executions:
             ids = execution.ids
             count += len(ids)
@@ -170,7 +170,7 @@ class SessionStream:
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
             self._refuse(ids, as_serving_error(error))
             return
-        at_once = arrival.is_alone and len(ids) == 1
+        at_once = arrival.at_once and len(ids) == 1
         submit, received_at = self._services.inference.submit, arrival.received_at
         self._submit_each(
             ((execution_id,), partial(submit, inference, received_at=received_at, at_once=at_once))
