@@ -72,7 +72,6 @@ CALLS: dict[str, Callable[[ov.Core], object]] = {
     "a call that shares strings": lambda core: core.served_model("echo")(TEXTS, share_outputs=True),
     "userdata without a callback": lambda core: request_of(core).start_async(TEXTS, "userdata"),
     "strings as data": lambda _: ov.Tensor(["one"]).data,
-    "the graph": lambda core: core.read_model(b"<net/>").get_ordered_ops(),
 }
 
 

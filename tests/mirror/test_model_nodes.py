@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -164,18 +163,59 @@ def test_a_parameter_says_its_lengths_as_far_as_they_are_known(runtime: Any, tmp
     assert read.get_shape() == read.get_attributes()["shape"] == made.get_parameters()[0].get_shape()
 
 
-def test_programs_that_look_for_the_ends_of_the_graph_find_them(described: Path, model: Any) -> None:
-    """As Intel's model_api does to know its inputs; what is between the ends is a server's."""
-    local = openvino.Core().read_model(described)
+def facts(node: Any) -> tuple[object, ...]:
+    return (
+        node.get_friendly_name(),
+        node.get_type_name(),
+        node.get_input_size(),
+        str(node).partition("(")[2],
+        [repr(port) for port in node.outputs()],
+    )
 
-    def ends(model: Any) -> dict[str, tuple[str, object]]:
-        nodes = {each.get_friendly_name(): each for each in model.get_ordered_ops()}
-        return {name: (each.get_type_name(), each.get_attributes()) for name, each in nodes.items() if name in names}
 
-    names = {each.get_friendly_name() for each in local.get_parameters()}
-    is_remote = not isinstance(model, openvino.Model)
-    with pytest.warns(RuntimeWarning, match="the graph is on the server") if is_remote else nullcontext():
-        assert ends(model) == ends(local)
+@pytest.fixture
+def branching(tmp_path: Path) -> Path:
+    """An IR with constants and a node of two outputs."""
+    data = op.parameter([-1, 4], np.float32, name="data")
+    data.output(0).get_tensor().set_names({"data"})
+    halves = op.split(data, op.constant(np.int64(1)), 2)
+    halves.set_friendly_name("halves")
+    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
+    model = make([op.result(op.relu(halves.output(0))), op.result(op.exp(halves.output(1)))], [data], "branching")
+    openvino.save_model(model, path := tmp_path / "branching.xml", compress_to_fp16=False)
+    return path
+
+
+def test_the_nodes_of_its_graph(runtime: Any, branching: Path) -> None:
+    """As ultralytics looks for those of a quantized model, and Intel's model_api for its inputs'."""
+    local, model = openvino.Core().read_model(branching), runtime.core.read_model(branching)
+    for _ in range(2):
+        nodes = model.get_ordered_ops()
+        assert [facts(each) for each in nodes] == [facts(each) for each in local.get_ordered_ops()]
+        assert sorted(map(facts, model.get_ops())) == sorted(map(facts, local.get_ops()))
+        assert {"Constant", "Split", "Relu", "Exp"} < {each.get_type_name() for each in nodes}
+        local.reshape([2, 4])
+        model.reshape([2, 4])
+
+
+def test_the_nodes_of_its_graph_are_those_behind_its_ports(runtime: Any, branching: Path) -> None:
+    model = runtime.core.read_model(branching)
+    nodes = {each.get_friendly_name(): each for each in model.get_ops()}
+    for end in (*model.parameters, *model.results):
+        nodes[end.friendly_name].set_friendly_name(f"{end.friendly_name}, renamed")
+    nodes["halves"].set_friendly_name("two halves")
+    assert [each.friendly_name for each in model.parameters] == ["data, renamed"]
+    assert all(each.friendly_name.endswith(", renamed") for each in model.results)
+    assert {"data, renamed", "two halves"} < {each.friendly_name for each in model.get_ops()}
+
+
+def test_the_nodes_of_its_graph_with_preprocessing(runtime: Any, branching: Path) -> None:
+    def kinds(ov: Any, core: Any) -> list[str]:
+        steps = ov.preprocess.PrePostProcessor(core.read_model(branching))
+        steps.input().tensor().set_element_type(ov.Type.u8)
+        return sorted(each.get_type_name() for each in steps.build().get_ops())
+
+    assert kinds(runtime.ov, runtime.core) == kinds(openvino, openvino.Core())
 
 
 def test_rt_info_can_be_set(model: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.composition import compose
-from inferwire_server.core.layers import LayerTime, RuntimeModel
+from inferwire_server.core.layers import LayerTime, ModelGraph
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE
@@ -37,7 +37,7 @@ class SlowModel(FakeModel):
         self.gate.pass_through(lambda: False)
         return super().layers()
 
-    def runtime_model(self) -> RuntimeModel:
+    def runtime_model(self) -> ModelGraph:
         self.gate.pass_through(lambda: False)
         return super().runtime_model()
 

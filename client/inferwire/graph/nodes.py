@@ -118,6 +118,13 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         """
         return self._only_output("get_shape").partial_shape.to_shape()
 
+    def get_input_size(self) -> int:
+        """Give the number of the node's inputs: none, where its class does not say otherwise.
+
+        Mirrors `openvino.Node.get_input_size`.
+        """
+        return 0
+
     def get_output_size(self) -> int:
         """Give the number of the node's outputs. Mirrors `openvino.Node.get_output_size`."""
         return len(self._outputs())
@@ -250,6 +257,10 @@ class Result(Node):
     """The node behind an output. Mirrors the part of `openvino.op.Result` that reads it."""
 
     __slots__ = ()
+
+    def get_input_size(self) -> int:
+        """Give the number of the node's inputs: one. Mirrors `openvino.Node.get_input_size`."""
+        return 1
 
 
 _KINDS: Mapping[str, type[Node]] = {"Parameter": Parameter, "Result": Result}

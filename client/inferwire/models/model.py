@@ -14,8 +14,9 @@ from inferwire.arguments import as_integer, as_size, incompatible, openvino_clas
 from inferwire.completion import Completed
 from inferwire.errors import ModelFailed
 from inferwire.graph.foreign_ports import as_port
-from inferwire.graph.nodes import node_of
+from inferwire.graph.nodes import Node, node_of
 from inferwire.graph.ports import Output, PortDescription, copy_labels
+from inferwire.models.graph_nodes import InnerNode
 from inferwire.models.model_files import ModelFiles
 from inferwire.models.readable_model import ReadableModel
 from inferwire.models.rt_info import RuntimeInfo
@@ -37,8 +38,8 @@ class Model(Completed, RuntimeInfo, ReadableModel):
 
     Made by `Core.read_model`; its constructor, which builds graphs in openvino, refuses to.
 
-    Differs from OpenVINO: the graph is on the server, so that ports and the nodes behind them can be read, inputs
-    reshaped and preprocessing built in, and nothing else edited; a model that left its `with` block can still be used.
+    Differs from OpenVINO: the graph is on the server, so that ports and nodes can be read, inputs reshaped and
+    preprocessing built in, and nothing else edited; a model that left its `with` block can still be used.
 
     Example:
         >>> model = core.read_model("model.xml")
@@ -52,6 +53,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
     _files: ModelFiles
     _reshape: Mapping[str, PartialShape]
     _preprocessing: tuple[Preprocessing, ...]
+    _nodes: Sequence[Node] | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         del args, kwargs
@@ -133,6 +135,30 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         else:
             self._describe({**self._reshape, **named}, ())
 
+    def get_ordered_ops(self) -> list[Node]:
+        """Give the nodes in an order in which they can run. Mirrors `openvino.Model.get_ordered_ops`.
+
+        Differs from OpenVINO: the server is asked for them once; nodes that were given before a new shape was, tell of
+        the old one.
+
+        Raises:
+            RuntimeError: If no server answers.
+        """
+        if self._nodes is None:
+            graph = self._transport.graph(self._contents(self._reshape, self._preprocessing))
+            described = (*graph.model.inputs, *graph.model.outputs)
+            ends = zip(described, (*self.parameters, *self.results), strict=True)
+            own = {(end.node_type, end.node_name): node for end, node in ends}
+            self._nodes = [
+                own.get((node.description.node_type, node.description.node_name)) or InnerNode(node)
+                for node in graph.nodes
+            ]
+        return list(self._nodes)
+
+    def get_ops(self) -> list[Node]:
+        """Give the nodes, as `get_ordered_ops`. Mirrors `openvino.Model.get_ops`."""
+        return self.get_ordered_ops()
+
     def build_in(self, calls: Sequence[Call]) -> None:
         """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
         description = self._describe(self._reshape, (*self._preprocessing, Preprocessing(tuple(calls))), are_new=True)
@@ -152,7 +178,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
             description = self._transport.read(self._contents(reshape, preprocessing))
         except ModelFailed as error:
             raise ModelFailed(self._files.in_own_words(str(error)), error.retry_after_s) from None
-        self._reshape, self._preprocessing = reshape, preprocessing
+        self._reshape, self._preprocessing, self._nodes = reshape, preprocessing, None
         self._inputs = _following([] if are_new else self._inputs, description.inputs)
         self._outputs = _following(self._outputs, description.outputs)
         return description

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, overload
 
 from inferwire.arguments import as_size, in_order, incompatible
-from inferwire.callers import warn
 from inferwire.graph.nodes import Node
 from inferwire.graph.ports import Output, Port, port_named
 from inferwire.not_offered import PartlyMirrored
@@ -159,20 +158,6 @@ class ReadableModel(PartlyMirrored):
         if len(self._outputs) != 1:
             raise RuntimeError("get_result() must be called on a Model with exactly one result.")
         return self._outputs[0].node
-
-    def get_ordered_ops(self) -> Sequence[Node]:
-        """Give the nodes that are known here: parameters and results. What is between them is on the server.
-
-        Mirrors `openvino.Model.get_ordered_ops`.
-
-        Differs from OpenVINO, whose programs look here for their inputs' nodes, and says so in a RuntimeWarning.
-        """
-        warn(
-            "Model.get_ordered_ops() gives parameters and results alone: the graph is on the server; "
-            "CompiledModel.get_runtime_model() gives the nodes that run",
-            RuntimeWarning,
-        )
-        return [*self.parameters, *self.results]
 
     def get_parameter_index(self, parameter: Node) -> int:
         """Give the position of the input that a node is behind; -1 where it is behind none.

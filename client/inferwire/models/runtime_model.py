@@ -7,24 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inferwire.graph.nodes import Node, Parameter, node_of
+from inferwire.graph.nodes import Parameter, node_of
 from inferwire.graph.ports import Output, PortDescription
+from inferwire.models.graph_nodes import DescribedNode
 from inferwire.models.readable_model import ReadableModel
-from inferwire.transport.descriptions import RuntimeModelDescription, RuntimeNode
+from inferwire.transport.descriptions import GraphDescription, GraphNode
 from inferwire.values.ov_any import OVAny
 
 
-class ExecutionNode(Node):
+class ExecutionNode(DescribedNode):
     """One node of a runtime model. Mirrors the part of `openvino.Node` that tells how it runs.
 
     Differs from OpenVINO: `rt_info` is a dict; nodes do not lead to each other.
     """
 
-    __slots__ = ("_node",)
-
-    def __init__(self, node: RuntimeNode) -> None:
-        super().__init__(node.description)
-        self._node = node
+    __slots__ = ()
 
     @property
     def rt_info(self) -> dict[str, OVAny]:
@@ -37,13 +34,6 @@ class ExecutionNode(Node):
     def get_rt_info(self) -> dict[str, OVAny]:
         """Give `rt_info`."""
         return self.rt_info
-
-    def get_input_size(self) -> int:
-        """Give the number of the node's inputs. Mirrors `openvino.Node.get_input_size`."""
-        return self._node.input_count
-
-    def _outputs(self) -> Sequence[PortDescription]:
-        return self._node.outputs
 
 
 class ExecutionParameter(ExecutionNode, Parameter):
@@ -60,7 +50,7 @@ class RuntimeModel(ReadableModel):
         ...     print(node.friendly_name, node.rt_info["primitiveType"].value)
     """
 
-    def __init__(self, description: RuntimeModelDescription) -> None:
+    def __init__(self, description: GraphDescription) -> None:
         self._nodes = [_execution_node(node) for node in description.nodes]
         model = description.model
         super().__init__(model.name, self._ports(model.inputs), self._ports(model.outputs))
@@ -81,5 +71,5 @@ class RuntimeModel(ReadableModel):
         ]
 
 
-def _execution_node(node: RuntimeNode) -> ExecutionNode:
+def _execution_node(node: GraphNode) -> ExecutionNode:
     return (ExecutionParameter if node.description.node_type == "Parameter" else ExecutionNode)(node)

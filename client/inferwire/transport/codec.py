@@ -13,10 +13,10 @@ from time import perf_counter
 from inferwire.errors import InferwireError, error_of
 from inferwire.graph.ports import PortDescription
 from inferwire.transport.descriptions import (
+    GraphDescription,
+    GraphNode,
     ModelDescription,
     ModelSource,
-    RuntimeModelDescription,
-    RuntimeNode,
     StateValue,
 )
 from inferwire.transport.executions import (
@@ -185,13 +185,13 @@ def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:
     )
 
 
-def decode_runtime_model(response: models_pb2.GetRuntimeModelResponse) -> RuntimeModelDescription:
-    """Read the graph that a device runs."""
+def decode_graph(response: models_pb2.GetRuntimeModelResponse | models_pb2.ListNodesResponse) -> GraphDescription:
+    """Read the graph that a device runs, or that a model has."""
     nodes = tuple(
-        RuntimeNode(_port(node.port), dict(node.info), node.input_count, tuple(map(_port, node.outputs)))
+        GraphNode(_port(node.port), dict(node.info), node.input_count, tuple(map(_port, node.outputs)))
         for node in response.nodes
     )
-    return RuntimeModelDescription(decode_model(response.model), nodes)
+    return GraphDescription(decode_model(response.model), nodes)
 
 
 def encode_source(source: ModelSource) -> models_pb2.ModelSource:

@@ -45,12 +45,12 @@ class ModelDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeNode:
-    """One node of the graph that a device runs.
+class GraphNode:
+    """One node of a graph.
 
     Attributes:
         description: Its friendly name, its type, and its first output.
-        info: What the device says of it.
+        info: What the device that runs it says of it.
         input_count: How many inputs it has.
         outputs: Its outputs in order.
     """
@@ -62,11 +62,11 @@ class RuntimeNode:
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeModelDescription:
-    """The graph that a device runs, with its nodes in an order in which they can."""
+class GraphDescription:
+    """The graph that a device runs, or a model's own, with its nodes in an order in which they can run."""
 
     model: ModelDescription
-    nodes: tuple[RuntimeNode, ...]
+    nodes: tuple[GraphNode, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from inferwire.errors import InferwireError
 from inferwire.transport.descriptions import (
     Blobs,
     CompiledDescription,
+    GraphDescription,
     ModelContents,
     ModelDescription,
     ModelSource,
-    RuntimeModelDescription,
     StateValue,
 )
 from inferwire.transport.executions import (
@@ -234,6 +234,11 @@ class FakeTransport:
         self._upload(contents.blobs)
         return self.model
 
+    def graph(self, contents: ModelContents) -> GraphDescription:
+        """Describe a graph of no nodes."""
+        self._upload(contents.blobs)
+        return GraphDescription(self.model, ())
+
     def is_ready(self, header: ExecutionHeader) -> bool:
         """Say what the test wants."""
         del header
@@ -265,10 +270,10 @@ class FakeTransport:
         """Give the model's name as a blob."""
         return target.name.encode()
 
-    def runtime_model(self, target: Target) -> RuntimeModelDescription:
+    def runtime_model(self, target: Target) -> GraphDescription:
         """Describe a graph of no nodes."""
         del target
-        return RuntimeModelDescription(self.model, ())
+        return GraphDescription(self.model, ())
 
     def layers(self, target: Target) -> Sequence[LayerTime]:
         """Give one layer, named after the model."""

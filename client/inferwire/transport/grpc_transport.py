@@ -21,9 +21,9 @@ from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
     Blobs,
     CompiledDescription,
+    GraphDescription,
     ModelContents,
     ModelDescription,
-    RuntimeModelDescription,
 )
 from inferwire.transport.executions import (
     Deliver,
@@ -144,6 +144,18 @@ class GrpcTransport:
 
         return codec.decode_model(self._with_files(contents.blobs, read_on).model)
 
+    def graph(self, contents: ModelContents) -> GraphDescription:
+        """Describe the graph of a model, without compiling it."""
+        source = contents.source
+        request = models_pb2.ListNodesRequest(
+            source=codec.encode_source(source), preprocessing=codec.encode_preprocessing(source)
+        )
+
+        def list_on(link: Link) -> models_pb2.ListNodesResponse:
+            return self._caller.call_on(link, "ModelService.ListNodes", request, models_pb2.ListNodesResponse)
+
+        return codec.decode_graph(self._with_files(contents.blobs, list_on))
+
     def compile(
         self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
@@ -198,7 +210,7 @@ class GrpcTransport:
 
         return self._ask_about(target, export)
 
-    def runtime_model(self, target: Target) -> RuntimeModelDescription:
+    def runtime_model(self, target: Target) -> GraphDescription:
         """Describe the graph that the device of a model runs."""
 
         def ask(link: Link, named: inference_pb2.Target) -> models_pb2.GetRuntimeModelResponse:
@@ -207,7 +219,7 @@ class GrpcTransport:
                 link, "ModelService.GetRuntimeModel", request, models_pb2.GetRuntimeModelResponse
             )
 
-        return codec.decode_runtime_model(self._ask_about(target, ask))
+        return codec.decode_graph(self._ask_about(target, ask))
 
     def layers(self, target: Target) -> Sequence[LayerTime]:
         """List the layers of a model that can run."""

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from inferwire.transport.descriptions import (
     CompiledDescription,
+    GraphDescription,
     ModelContents,
     ModelDescription,
-    RuntimeModelDescription,
     StateValue,
 )
 from inferwire.transport.executions import (
@@ -141,6 +141,10 @@ class Transport(Protocol):
         """Read a model, without compiling it; here as below, files that the session has not got are uploaded first."""
         ...
 
+    def graph(self, contents: ModelContents) -> GraphDescription:
+        """Describe the graph of a model, without compiling it."""
+        ...
+
     def compile(
         self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
@@ -161,7 +165,7 @@ class Transport(Protocol):
         """Give a model that can run as a blob."""
         ...
 
-    def runtime_model(self, target: Target) -> RuntimeModelDescription:
+    def runtime_model(self, target: Target) -> GraphDescription:
         """Describe the graph that the device of a model runs."""
         ...
 

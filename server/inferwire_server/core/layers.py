@@ -1,4 +1,4 @@
-"""The layers of a compiled model, what each took in one inference, and the graph they make."""
+"""The layers of a compiled model and what each took in one inference; the graphs of models."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class LayerTime:
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeNode:
-    """One node of the graph that a device runs.
+class GraphNode:
+    """One node of a graph.
 
     Attributes:
         name: Its friendly name.
         type: Its type.
-        info: What the device says of it.
+        info: What the device that runs it says of it.
         input_count: How many inputs it has.
         outputs: Its outputs in order.
     """
@@ -63,8 +63,8 @@ class RuntimeNode:
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeModel:
-    """The graph that a device runs, with its nodes in an order in which they can."""
+class ModelGraph:
+    """The graph that a device runs, or a model's own, with its nodes in an order in which they can run."""
 
     spec: ModelSpec
-    nodes: tuple[RuntimeNode, ...]
+    nodes: tuple[GraphNode, ...]

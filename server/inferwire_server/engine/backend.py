@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.layers import LayerTime, RuntimeModel
+from inferwire_server.core.layers import LayerTime, ModelGraph
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.specs import ModelSpec
@@ -83,7 +83,7 @@ class CompiledModel(Protocol):
         """List its layers, none of which has run."""
         ...
 
-    def runtime_model(self) -> RuntimeModel:
+    def runtime_model(self) -> ModelGraph:
         """Describe the graph that its device runs.
 
         Raises:
@@ -122,6 +122,14 @@ class Backend(Protocol):
 
     def read(self, source: Source) -> ModelSpec:
         """Read a model without compiling it.
+
+        Raises:
+            ServingError: MODEL_FAILED with the runtime's reason.
+        """
+        ...
+
+    def graph(self, source: Source) -> ModelGraph:
+        """Describe the graph of a model without compiling it.
 
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason.

@@ -10,7 +10,7 @@ from threading import Condition
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.layers import LayerStatus, LayerTime, RuntimeModel, RuntimeNode
+from inferwire_server.core.layers import GraphNode, LayerStatus, LayerTime, ModelGraph
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
@@ -130,10 +130,10 @@ class FakeModel:
         """List the one layer it has."""
         return (LayerTime(self.spec.name, "Fake", "python"),)
 
-    def runtime_model(self) -> RuntimeModel:
+    def runtime_model(self) -> ModelGraph:
         """Describe a graph of the one layer."""
-        node = RuntimeNode(self.spec.name, "Fake", {"primitiveType": "python"}, 1, self.spec.outputs)
-        return RuntimeModel(self.spec, (node,))
+        node = GraphNode(self.spec.name, "Fake", {"primitiveType": "python"}, 1, self.spec.outputs)
+        return ModelGraph(self.spec, (node,))
 
     def export(self) -> bytes:
         """Give the model's name as a blob."""
@@ -211,6 +211,11 @@ class FakeBackend:
     def read(self, source: Source) -> ModelSpec:
         """Describe the model a file is named after."""
         return self._model(source.path.stem).spec
+
+    def graph(self, source: Source) -> ModelGraph:
+        """Describe a graph of one node."""
+        spec = self.read(source)
+        return ModelGraph(spec, (GraphNode(spec.name, "Fake", {}, 1, spec.outputs),))
 
     def compile(self, source: Source, options: ModelOptions) -> FakeModel:
         """Give the model of the name asked for, that a blob holds, or that the file is named after."""

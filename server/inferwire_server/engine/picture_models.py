@@ -15,7 +15,7 @@ import numpy as np
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
-from inferwire_server.core.layers import LayerTime, RuntimeModel
+from inferwire_server.core.layers import LayerTime, ModelGraph
 from inferwire_server.core.model_options import Pictures
 from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.specs import ModelSpec, PortSpec
@@ -91,7 +91,7 @@ class PictureModel:
         """List its layers, none of which has run."""
         return self._compiled.layers()
 
-    def runtime_model(self) -> RuntimeModel:
+    def runtime_model(self) -> ModelGraph:
         """Describe the graph that its device runs, which takes pixels."""
         return self._compiled.runtime_model()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ import structlog
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.layers import DYNAMIC_TYPE, LayerTime, RuntimeModel, RuntimeNode
+from inferwire_server.core.layers import DYNAMIC_TYPE, GraphNode, LayerTime, ModelGraph
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
@@ -90,6 +90,10 @@ class OpenVinoBackend:
         """Read a model without compiling it."""
         model = translate(Code.MODEL_FAILED, lambda: read_model(self._core, source))
         return spec_of(model.friendly_name, model, states_of(model))
+
+    def graph(self, source: Source) -> ModelGraph:
+        """Describe the graph of a model without compiling it."""
+        return translate(Code.MODEL_FAILED, lambda: _graph(read_model(self._core, source)))
 
     def compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
         """Compile a model, for throughput unless the options say otherwise.
@@ -197,9 +201,9 @@ class OpenVinoModel:
         """List its layers, none of which has run."""
         return translate(Code.MODEL_FAILED, lambda: layer_times(self._graphs.compiled.create_infer_request()))
 
-    def runtime_model(self) -> RuntimeModel:
+    def runtime_model(self) -> ModelGraph:
         """Describe the graph that its device runs."""
-        return translate(Code.MODEL_FAILED, lambda: _runtime_model(self._graphs.compiled.get_runtime_model()))
+        return translate(Code.MODEL_FAILED, lambda: _runtime_graph(self._graphs.compiled))
 
     def export(self) -> bytes:
         """Give it as a blob that can be loaded again."""
@@ -216,19 +220,23 @@ class OpenVinoModel:
             ) from error
 
 
-def _runtime_model(graph: ov.Model) -> RuntimeModel:
-    return RuntimeModel(
-        spec_of(graph.friendly_name, graph, states_of(graph)),
-        tuple(_runtime_node(node) for node in graph.get_ordered_ops()),
+def _runtime_graph(compiled: ov.CompiledModel) -> ModelGraph:
+    return _graph(compiled.get_runtime_model(), lambda node: node.get_rt_info())
+
+
+def _graph(model: ov.Model, info_of: Callable[[Any], Mapping[str, Any]] = lambda _: {}) -> ModelGraph:
+    return ModelGraph(
+        spec_of(model.friendly_name, model, states_of(model)),
+        tuple(_node(node, info_of(node)) for node in model.get_ordered_ops()),
     )
 
 
-def _runtime_node(node: Any) -> RuntimeNode:
+def _node(node: Any, info: Mapping[str, Any]) -> GraphNode:
     outputs = node.outputs()
-    return RuntimeNode(
+    return GraphNode(
         node.get_friendly_name(),
         node.get_type_name(),
-        {name: str(value.value) for name, value in node.get_rt_info().items()},
+        {name: str(value.value) for name, value in info.items()},
         node.get_input_size(),
         ports_of(outputs, [set[str]()] * len(outputs), "output", _NODE_TYPES),
     )

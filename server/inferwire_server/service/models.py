@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.layers import LayerTime, RuntimeModel
+from inferwire_server.core.layers import LayerTime, ModelGraph
 from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.engine.backend import CompiledModel
@@ -117,7 +117,7 @@ class ModelService:
         """
         return await self._reading.run(self._exportable(target).export)
 
-    async def runtime_model(self, target: Target) -> RuntimeModel:
+    async def runtime_model(self, target: Target) -> ModelGraph:
         """Describe the graph that a model's device runs: only of what the caller may export.
 
         Raises:

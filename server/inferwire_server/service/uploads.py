@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batch_options import as_property, divide
+from inferwire_server.core.layers import ModelGraph
 from inferwire_server.core.model_options import ModelOptions, Preprocessing, Source
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
@@ -123,6 +124,15 @@ class UploadService:
         """
         async with self._laid_out(session, source) as laid_out:
             return await self._engine.reading.run(self._engine.backend.read, laid_out)
+
+    async def graph(self, session: Session, source: UploadedSource) -> ModelGraph:
+        """Describe the graph of an uploaded model without compiling it.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
+        """
+        async with self._laid_out(session, source) as laid_out:
+            return await self._engine.reading.run(self._engine.backend.graph, laid_out)
 
     async def compile(self, session: Session, source: UploadedSource, compilation: Compilation) -> tuple[str, Model]:
         """Compile an uploaded model for a session, and give the name it has there.

@@ -73,6 +73,7 @@ CALLS: dict[str, Act] = {
     "HasBlobs": lambda transport: transport.read(CONTENTS),
     "Upload": lambda transport: transport.read(CONTENTS),
     "Read": lambda transport: transport.read(CONTENTS),
+    "ListNodes": lambda transport: transport.graph(CONTENTS),
     "Compile": lambda transport: transport.compile(CONTENTS, "CPU", {}),
     "Query": lambda transport: transport.query(CONTENTS, "CPU", {}),
     "Import": lambda transport: transport.import_compiled(b"sha", DATA, "CPU", {}),

@@ -183,6 +183,7 @@ def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
 
 OF_FILES: dict[str, Callable[[GrpcTransport], object]] = {
     "Read": lambda transport: transport.read(CONTENTS),
+    "ListNodes": lambda transport: transport.graph(CONTENTS),
     "Query": lambda transport: transport.query(CONTENTS, "CPU", {}),
     "Compile": lambda transport: transport.compile(CONTENTS, "CPU", {}),
     "Import": lambda transport: transport.import_compiled(b"sha", DATA, "CPU", {}),

@@ -169,6 +169,18 @@ async def test_a_query_says_what_runs_where(client: Client, channel: grpc.aio.Ch
     assert code == "PERMISSION_DENIED"
 
 
+async def test_the_nodes_of_a_model_are_listed_without_compiling_it(client: Client, channel: grpc.aio.Channel) -> None:
+    _, metadata = await open_session(channel)
+    request = models_pb2.ListNodesRequest(source=models_pb2.ModelSource(model_sha256=SHA256, suffix=".onnx"))
+    code, details = await failure(client("ModelService.ListNodes", request, metadata=metadata))
+    assert (code, details) == ("INVALID_INPUT", f"blob {SHA256.hex()} is not uploaded in this session")
+    await upload(client, metadata)
+    answer = await client("ModelService.ListNodes", request, metadata=metadata)
+    (node,) = answer.nodes
+    assert (answer.model.name, node.port.node_name, node.port.node_type) == ("uploaded", "uploaded", "Fake")
+    assert (dict(node.info), node.input_count, len(node.outputs)) == ({}, 1, 1)
+
+
 async def test_properties_are_checked(client: Client) -> None:
     request = devices_pb2.CheckPropertiesRequest(device="CPU")
     request.properties["NUM_STREAMS"].int_value = 2

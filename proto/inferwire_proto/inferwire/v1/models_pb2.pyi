@@ -770,6 +770,66 @@ class ReadResponse(_message.Message):
 Global___ReadResponse: _TypeAlias = ReadResponse  # noqa: Y015
 
 @_typing.final
+class ListNodesRequest(_message.Message):
+    """A call of ListNodes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    PREPROCESSING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def source(self) -> Global___ModelSource:
+        """The uploaded model."""
+
+    @_builtins.property
+    def preprocessing(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preprocessing]:
+        """What is built into it, one after the other."""
+
+    def __init__(
+        self,
+        *,
+        source: Global___ModelSource | None = ...,
+        preprocessing: _abc.Iterable[Global___Preprocessing] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["preprocessing", b"preprocessing", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListNodesRequest: _TypeAlias = ListNodesRequest  # noqa: Y015
+
+@_typing.final
+class ListNodesResponse(_message.Message):
+    """The answer of ListNodes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def model(self) -> Global___ModelInfo:
+        """The model's friendly name and ports, whose nodes are among these."""
+
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuntimeNode]:
+        """Its nodes, in an order in which they can run; their `info` is empty."""
+
+    def __init__(
+        self,
+        *,
+        model: Global___ModelInfo | None = ...,
+        nodes: _abc.Iterable[Global___RuntimeNode] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["model", b"model"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "nodes", b"nodes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListNodesResponse: _TypeAlias = ListNodesResponse  # noqa: Y015
+
+@_typing.final
 class CompileRequest(_message.Message):
     """A call of Compile."""
 
@@ -1164,7 +1224,7 @@ Global___GetRuntimeModelRequest: _TypeAlias = GetRuntimeModelRequest  # noqa: Y0
 
 @_typing.final
 class RuntimeNode(_message.Message):
-    """One node of the graph that a device runs."""
+    """One node of a graph: of the one that a device runs, or of a model's own."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -19,6 +19,7 @@ from inferwire_server.transport.rpc.v1_descriptions import (
     decode_properties,
     decode_source,
     encode_model,
+    encode_nodes,
     encode_runtime_model,
     encode_spec,
 )
@@ -89,6 +90,12 @@ class ModelCalls:
         source = decode_source(request.source, request.preprocessing)
         spec = await self._services.uploads.read(self._session(context), source)
         return pb.ReadResponse(model=encode_spec(spec))
+
+    async def list_nodes(self, request: pb.ListNodesRequest, context: Context) -> pb.ListNodesResponse:
+        """List the nodes of an uploaded model."""
+        source = decode_source(request.source, request.preprocessing)
+        graph = await self._services.uploads.graph(self._session(context), source)
+        return await asyncio.to_thread(encode_nodes, graph)
 
     async def compile(self, request: pb.CompileRequest, context: Context) -> pb.CompileResponse:
         """Compile an uploaded model."""

@@ -9,7 +9,7 @@ from inferwire_proto.inferwire.v1 import models_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_proto.preprocessing import calls_from_wire
 from inferwire_proto.properties import PropertyValue
-from inferwire_server.core.layers import RuntimeModel, RuntimeNode
+from inferwire_server.core.layers import GraphNode, ModelGraph
 from inferwire_server.core.model_options import Preprocessing
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.errors import bug, invalid_input
@@ -42,9 +42,14 @@ def encode_spec(spec: ModelSpec) -> pb.ModelInfo:
     )
 
 
-def encode_runtime_model(graph: RuntimeModel) -> pb.GetRuntimeModelResponse:
+def encode_runtime_model(graph: ModelGraph) -> pb.GetRuntimeModelResponse:
     """Describe the graph that a device runs."""
     return pb.GetRuntimeModelResponse(model=encode_spec(graph.spec), nodes=map(_encode_node, graph.nodes))
+
+
+def encode_nodes(graph: ModelGraph) -> pb.ListNodesResponse:
+    """Describe the graph of a model that is not compiled."""
+    return pb.ListNodesResponse(model=encode_spec(graph.spec), nodes=map(_encode_node, graph.nodes))
 
 
 def encode_property(name: str, value: PropertyValue) -> types_pb2.PropertyValue:
@@ -83,7 +88,7 @@ def decode_source(source: pb.ModelSource, preprocessing: Iterable[pb.Preprocessi
     )
 
 
-def _encode_node(node: RuntimeNode) -> pb.RuntimeNode:
+def _encode_node(node: GraphNode) -> pb.RuntimeNode:
     outputs = [_encode_port(port) for port in node.outputs]
     port = types_pb2.Port()
     if outputs:

@@ -1,0 +1,50 @@
+"""The nodes of a model's graph, to look at.
+
+They are made from a description that a server sent, never by users, and do not lead to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from inferwire.graph.nodes import Node
+from inferwire.graph.ports import PortDescription
+from inferwire.not_offered import refuse
+from inferwire.transport.descriptions import GraphNode
+
+
+class DescribedNode(Node):
+    """A node with all its outputs, and the number of its inputs."""
+
+    __slots__ = ("_node",)
+
+    _mirrors = "Node"
+
+    def __init__(self, node: GraphNode) -> None:
+        super().__init__(node.description)
+        self._node = node
+
+    def get_input_size(self) -> int:
+        """Give the number of the node's inputs. Mirrors `openvino.Node.get_input_size`."""
+        return self._node.input_count
+
+    def _outputs(self) -> Sequence[PortDescription]:
+        return self._node.outputs
+
+
+class InnerNode(DescribedNode):
+    """A node between a model's inputs and outputs. Mirrors the part of `openvino.Node` that tells what it is.
+
+    Differs from OpenVINO: nodes do not lead to each other, and do not tell what they were made with.
+    """
+
+    __slots__ = ()
+
+    def get_attributes(self) -> dict[str, Any]:
+        """Refuse to give what the node was made with, which is not known here.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        refuse("get_attributes() of a node between a model's inputs and outputs")
