@@ -73,7 +73,7 @@ soak: $(TOOLS) ## Some minutes of mixed load and faults; nothing may be left aft
 fuzz: $(TOOLS) ## Bytes nobody meant for every codec and REST call (some of them, longer: ARGS='--only rest --seconds 60')
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
-programs: $(TOOLS) ## Run programs of others against a server: openvino's, the protocol's, Prometheus (downloads some 1.2 GB, once)
+programs: $(TOOLS) ## Run programs of others against a server: openvino's, the protocol's, Prometheus (downloads 2 GB, once; with a torch for GPUs, 5)
 	$(BIN)/python -m tests.programs
 
 proto: $(TOOLS) ## Generate the stubs from the .proto files

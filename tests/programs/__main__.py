@@ -33,6 +33,12 @@ OCR = Environment("ocr", ("rapidocr==3.10.0", OPENVINO, OPENCV, "scikit-image>=0
 MODEL_API = Environment(
     "model_api", ("openvino-model-api==0.4.7", "tritonclient[http]>=2.60", OPENVINO, OPENCV), has_client=True
 )
+YOLO = Environment(
+    "yolo",
+    ("torch==2.13.0", "ultralytics-opencv-headless==8.4.190", OPENVINO),
+    has_client=True,
+    variables={"YOLO_OFFLINE": "1", "YOLO_AUTOINSTALL": "0", "YOLO_CONFIG_DIR": str(FOLDER / "yolo")},
+)
 CLIENTS = {
     "kserve_sdk.py": Environment("kserve", ("kserve==0.21.0",)),
     "pytriton_client.py": Environment("pytriton", ("nvidia-pytriton==0.7.0",)),
@@ -75,9 +81,12 @@ def main() -> int:
         MODEL_API.run(
             HERE / "mirrored/prepare_classifier.py", MODELS / "efficientnet_lite0/1/efficientnet_lite0.xml", classifier
         )
+        YOLO.python()
+        YOLO.run(HERE / "mirrored/prepare_detector.py", folder, *PHOTOS)
         right = [
             compare(OCR, server, "ocr.py"),
             compare(MODEL_API, server, "classify.py", classifier, *PHOTOS),
+            compare(YOLO, server, "detect.py", Path(folder) / "detector_openvino_model", *PHOTOS),
             *(ask(environment, server, program) for program, environment in CLIENTS.items()),
         ]
         is_counted, detail = perf_analyzer.measure(server)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import venv
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,11 +22,13 @@ class Environment:
         name: Names its folder.
         packages: What is installed from PyPI.
         has_client: Whether this project's client is installed, too.
+        variables: What its programs find in their environment, beside what is there.
     """
 
     name: str
     packages: tuple[str, ...]
     has_client: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def python(self) -> Path:
         """Give the Python that has the packages, and make it first where it is not there or has others."""
@@ -46,7 +50,7 @@ class Environment:
             subprocess.CalledProcessError: If it does not end with 0; what it says of that is then shown.
         """
         command = [FOLDER / self.name / "bin/python", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | self.variables)
         if done.returncode != 0:
             print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
         done.check_returncode()
