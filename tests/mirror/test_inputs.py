@@ -15,10 +15,17 @@ BOTH = pytest.mark.parametrize("share", [False, True], ids=["copied", "shared"])
 
 
 class ArrayLike:
-    """What numpy takes for an array."""
+    """What numpy takes for an array, as torch's tensors are."""
+
+    def __init__(self, array: NDArray[np.float32] = X) -> None:
+        self._array = array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.float32]:
-        return X.copy()
+        return self._array.copy() if copy else self._array
+
+
+def with_gaps() -> NDArray[np.float32]:
+    return np.repeat(X, 2, axis=1)[:, ::2]
 
 
 def read_only() -> NDArray[np.float32]:
@@ -43,10 +50,12 @@ TAKEN: dict[str, Callable[[Any, Any], object]] = {
     "read-only": lambda ov, port: read_only(),
     "read-only of f64": lambda ov, port: np.broadcast_to(X.astype(np.float64), (1, 3)),
     "in Fortran's order": lambda ov, port: np.asfortranarray(X),
-    "with gaps": lambda ov, port: np.repeat(X, 2, axis=1)[:, ::2],
+    "with gaps": lambda ov, port: with_gaps(),
     "backwards": lambda ov, port: X[:, ::-1].copy()[:, ::-1],
     "like an array": lambda ov, port: ArrayLike(),
     "like an array, by name": lambda ov, port: {"data": ArrayLike()},
+    "like an array with gaps": lambda ov, port: ArrayLike(with_gaps()),
+    "like an array with gaps, by name": lambda ov, port: {"data": ArrayLike(with_gaps())},
     "a region of a tensor": lambda ov, port: ov.Tensor(ov.Tensor(np.tile(X, (2, 2))), [0, 0], [1, 3]),
 }
 

@@ -224,9 +224,11 @@ def _require_key(key: object) -> None:
 
 
 def _c_style(value: object) -> object:
-    if is_array(value):
-        return np.ascontiguousarray(value) if value.ndim else value
-    return np.asarray(value) if _is_array_like(value) else value
+    if not is_array(value):
+        if not _is_array_like(value):
+            return value
+        value = np.asarray(value)
+    return np.ascontiguousarray(value) if value.ndim else value
 
 
 def _is_scalar(value: object) -> TypeGuard[Any]:
