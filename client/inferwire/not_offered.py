@@ -113,8 +113,6 @@ MEMBERS: Mapping[str, frozenset[str]] = {
             "add_variables",
             "evaluate",
             "get_output_op",
-            "get_sink_index",
-            "get_sinks",
             "get_variable_by_id",
             "get_variables",
             "remove_parameter",
@@ -122,7 +120,6 @@ MEMBERS: Mapping[str, frozenset[str]] = {
             "remove_sink",
             "remove_variable",
             "replace_parameter",
-            "sinks",
             "validate_nodes_and_infer_types",
             "variables",
         }

@@ -45,6 +45,33 @@ def test_states_are_named_and_begin_with_zeros(compiled: Any) -> None:
     assert not state.state.data.any()
 
 
+def facts(sink: Any) -> tuple[object, ...]:
+    output = sink.output(0)
+    return sink.friendly_name, sink.get_type_name(), str(output.partial_shape), output.element_type.type_name
+
+
+def test_a_model_that_is_read_tells_what_writes_its_states(runtime: Runtime) -> None:
+    local: Any = openvino.Core().read_model(runtime.models["many_states"])
+    model = runtime.core.read_model(runtime.models["many_states"])
+    assert [facts(sink) for sink in model.get_sinks()] == [facts(sink) for sink in local.get_sinks()]
+    assert len(model.sinks) == len(STATES)
+    assert [model.get_sink_index(sink) for sink in model.sinks] == list(range(len(STATES)))
+    assert model.get_sink_index(model.parameters[0]) == -1
+    with pytest.raises(TypeError, match="Sink node is expected as argument"):
+        model.get_sink_index(0)
+    assert runtime.core.read_model(runtime.models["relu"]).get_sinks() == []
+    assert runtime.core.compile_model(model, "CPU").get_runtime_model().get_sinks() == []
+
+
+def test_what_writes_states_follows_new_shapes(runtime: Runtime) -> None:
+    model = runtime.core.read_model(runtime.models["many_states"])
+    held = model.sinks
+    model.reshape([2])
+    assert model.sinks == held
+    assert {str(sink.output(0).partial_shape) for sink in held} == {"[2]"}
+    assert [facts(sink) for sink in model.clone().sinks] == [facts(sink) for sink in held]
+
+
 def test_states_come_in_openvino_s_order_with_their_own_values(runtime: Runtime) -> None:
     local: Any = openvino.Core().compile_model(runtime.models["many_states"], "CPU")
     expected = [state.name for state in local.create_infer_request().query_state()]

@@ -181,6 +181,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         self._reshape, self._preprocessing, self._nodes = reshape, preprocessing, None
         self._inputs = _following([] if are_new else self._inputs, description.inputs)
         self._outputs = _following(self._outputs, description.outputs)
+        self._sinks = _nodes_following(self._sinks, description.sinks)
         return description
 
     def _contents(self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]) -> ModelContents:
@@ -239,6 +240,15 @@ def _following(ports: list[Output], descriptions: Sequence[PortDescription]) -> 
     for port, description in zip(ports, descriptions, strict=True):
         port.follow(description)
     return ports
+
+
+def _nodes_following(nodes: list[Node], descriptions: Sequence[PortDescription]) -> list[Node]:
+    """Keep the nodes that users may hold, with what is said of them now."""
+    if not nodes:
+        return [node_of(description) for description in descriptions]
+    for node, description in zip(nodes, descriptions, strict=True):
+        node.follow(description)
+    return nodes
 
 
 def _wire_name(port: Output) -> str:

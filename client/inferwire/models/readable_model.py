@@ -29,6 +29,7 @@ class ReadableModel(PartlyMirrored):
         self._friendly_name = friendly_name
         self._inputs = list(inputs)
         self._outputs = list(outputs)
+        self._sinks: list[Node] = []
         self._name = f"Model{next(_NUMBERS)}"
 
     def __repr__(self) -> str:
@@ -86,6 +87,11 @@ class ReadableModel(PartlyMirrored):
     def result(self) -> Node:
         """The node behind the only output. Mirrors `openvino.Model.result`."""
         return self.get_result()
+
+    @property
+    def sinks(self) -> list[Node]:
+        """The nodes that write the model's states, none where it keeps none. Mirrors `openvino.Model.sinks`."""
+        return list(self._sinks)
 
     def get_name(self) -> str:
         """Give `name`."""
@@ -159,6 +165,10 @@ class ReadableModel(PartlyMirrored):
             raise RuntimeError("get_result() must be called on a Model with exactly one result.")
         return self._outputs[0].node
 
+    def get_sinks(self) -> list[Node]:
+        """Give `sinks`."""
+        return self.sinks
+
     def get_parameter_index(self, parameter: Node) -> int:
         """Give the position of the input that a node is behind; -1 where it is behind none.
 
@@ -172,6 +182,16 @@ class ReadableModel(PartlyMirrored):
         Mirrors `openvino.Model.get_result_index`.
         """
         return _index_of(value.node if isinstance(value, Port) else value, self.results)
+
+    def get_sink_index(self, sink: Node) -> int:
+        """Give the position of a node among `sinks`; -1 where it is none. Mirrors `openvino.Model.get_sink_index`.
+
+        Raises:
+            TypeError: For what is no node.
+        """
+        if not isinstance(sink, Node):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError("Incorrect argument type. Sink node is expected as argument.")
+        return _index_of(sink, self._sinks)
 
     def get_output_size(self) -> int:
         """Give the number of outputs. Mirrors `openvino.Model.get_output_size`."""

@@ -178,6 +178,7 @@ def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:
         inputs=tuple(_port(port) for port in info.inputs),
         outputs=tuple(_port(port) for port in info.outputs),
         states=tuple(info.states),
+        sinks=tuple(_port(port) for port in info.sinks),
         signature=info.signature,
         optimal_number_of_infer_requests=info.optimal_number_of_infer_requests,
         properties=properties.map_from_wire(info.properties),

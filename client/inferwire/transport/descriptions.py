@@ -30,6 +30,7 @@ class ModelDescription:
         signature: Equal for models whose ports are equal.
         optimal_number_of_infer_requests: How many inference requests its device keeps busy.
         properties: The compiled model's properties, by name.
+        sinks: The nodes that write its states, of a model that is read alone.
         max_batch_rows: How many rows one of its inferences runs at the most where executions may run together; else 0.
     """
 
@@ -41,6 +42,7 @@ class ModelDescription:
     signature: int
     optimal_number_of_infer_requests: int
     properties: Mapping[str, PropertyValue]
+    sinks: tuple[PortDescription, ...] = ()
     max_batch_rows: int = 0
 
 

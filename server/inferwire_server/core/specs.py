@@ -80,6 +80,7 @@ class ModelSpec:
 
     Attributes:
         states: The names of the states it keeps.
+        sinks: The nodes that write them, as its graph has them before it is compiled, with their first outputs.
         rt_info: What its file says of it beside the graph, by name: a text each, or a table of what is below.
     """
 
@@ -87,6 +88,7 @@ class ModelSpec:
     inputs: tuple[PortSpec, ...]
     outputs: tuple[PortSpec, ...]
     states: tuple[str, ...] = ()
+    sinks: tuple[PortSpec, ...] = ()
     rt_info: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
 
     @cached_property

@@ -17,7 +17,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import DYNAMIC_TYPE, GraphNode, LayerTime, ModelGraph
 from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.core.specs import ModelSpec
+from inferwire_server.core.specs import ModelSpec, PortSpec
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
@@ -89,7 +89,7 @@ class OpenVinoBackend:
     def read(self, source: Source) -> ModelSpec:
         """Read a model without compiling it."""
         model = translate(Code.MODEL_FAILED, lambda: read_model(self._core, source))
-        return spec_of(model.friendly_name, model, states_of(model))
+        return replace(spec_of(model.friendly_name, model, states_of(model)), sinks=_sinks_of(model))
 
     def graph(self, source: Source) -> ModelGraph:
         """Describe the graph of a model without compiling it."""
@@ -218,6 +218,11 @@ class OpenVinoModel:
                 f"model '{self.spec.name}' was compiled for {self._device_as_set}, which cannot export; set device = "
                 f'"{one}" in its inferwire.toml, or start the server with --device {one}',
             ) from error
+
+
+def _sinks_of(model: ov.Model) -> tuple[PortSpec, ...]:
+    outputs = [sink.output(0) for sink in model.get_sinks()]
+    return ports_of(outputs, [set[str]()] * len(outputs), "sink", _NODE_TYPES)
 
 
 def _runtime_graph(compiled: ov.CompiledModel) -> ModelGraph:

@@ -100,6 +100,7 @@ class ModelInfo(_message.Message):
     EXECUTION_DEVICES_FIELD_NUMBER: _builtins.int
     MAX_BATCH_ROWS_FIELD_NUMBER: _builtins.int
     SLOTS_FIELD_NUMBER: _builtins.int
+    SINKS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name it is served under, or the friendly name of an uploaded one."""
     version: _builtins.str
@@ -134,6 +135,10 @@ class ModelInfo(_message.Message):
     def execution_devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The physical devices it runs on."""
 
+    @_builtins.property
+    def sinks(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Port]:
+        """The nodes that write its states, each described as a port is; of a model that is read alone."""
+
     def __init__(
         self,
         *,
@@ -148,10 +153,11 @@ class ModelInfo(_message.Message):
         execution_devices: _abc.Iterable[_builtins.str] | None = ...,
         max_batch_rows: _builtins.int = ...,
         slots: _builtins.int = ...,
+        sinks: _abc.Iterable[_types_pb2.Port] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution_devices", b"execution_devices", "inputs", b"inputs", "max_batch_rows", b"max_batch_rows", "name", b"name", "optimal_number_of_infer_requests", b"optimal_number_of_infer_requests", "outputs", b"outputs", "properties", b"properties", "signature", b"signature", "slots", b"slots", "states", b"states", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["execution_devices", b"execution_devices", "inputs", b"inputs", "max_batch_rows", b"max_batch_rows", "name", b"name", "optimal_number_of_infer_requests", b"optimal_number_of_infer_requests", "outputs", b"outputs", "properties", b"properties", "signature", b"signature", "sinks", b"sinks", "slots", b"slots", "states", b"states", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -38,6 +38,7 @@ def encode_spec(spec: ModelSpec) -> pb.ModelInfo:
         inputs=[_encode_port(port) for port in spec.inputs],
         outputs=[_encode_port(port) for port in spec.outputs],
         states=spec.states,
+        sinks=[_encode_port(port) for port in spec.sinks],
         signature=spec.signature,
     )
 
