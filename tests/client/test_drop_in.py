@@ -131,7 +131,16 @@ assert real == [], real
 
 def test_openvino_is_the_mirror_even_where_it_is_installed(program: Path) -> None:
     program.write_text(IMPORTS)
-    assert drop_in(program).startswith(f"openvino {MIRRORED_VERSION}-inferwire-")
+    assert drop_in(program).startswith(f"openvino {MIRRORED_VERSION}-0-inferwire-")
+
+
+def test_the_version_reads_as_openvino_s_do(program: Path) -> None:
+    program.write_text(
+        "import re, openvino\n"
+        "release, build, commit = openvino.get_version().split('-', 2)\n"
+        "print(re.fullmatch(r'\\d+\\.\\d+\\.\\d+', release) and int(build))\n"
+    )
+    assert drop_in(program) == "0\n"
 
 
 NAMES = """

@@ -14,7 +14,7 @@ from inferwire import __all__ as __all__
 from inferwire.drop_in.finder import NotOfferedFinder, missing_from
 from inferwire.version import MIRRORED_VERSION
 
-__version__ = f"{MIRRORED_VERSION}-inferwire-{inferwire.__version__}"
+__version__ = f"{MIRRORED_VERSION}-0-inferwire-{inferwire.__version__}"
 
 
 def get_version() -> str:
