@@ -11,6 +11,7 @@ OPERATIONS = frozenset({"op", *(f"opset{number}" for number in range(1, 18))})
 
 MODULES = OPERATIONS | frozenset(
     {
+        "_offline_transformations",
         "experimental",
         "frontend",
         "package_utils",
@@ -40,6 +41,7 @@ TOP_LEVEL = frozenset(
 
 _FILE = "pass the original file to read_model() or compile_model(), or write IR with openvino"
 _GRAPH = "build or change the graph with openvino, save it as IR, and pass that file to read_model() or compile_model()"
+_OF_GRAPHS = ("_offline_transformations", "passes", "utils.node_factory", "utils.types")
 _LIBRARY = "the server's operator loads a library of operations with --extension"
 _PLUGINS = "plugins are the server's, and its operator's to install"
 
@@ -48,7 +50,7 @@ _INSTEAD: Mapping[str, str] = {
     "openvino.save_model()": _FILE,
     "openvino.serialize()": _FILE,
     "building a graph with openvino.Model()": _GRAPH,
-    **{f"openvino.{name}": _GRAPH for name in (*OPERATIONS, "passes", "Model", "Parameter", "torch")},
+    **{f"openvino.{name}": _GRAPH for name in (*OPERATIONS, *_OF_GRAPHS, "Model", "Parameter", "torch")},
     "openvino.frontend": _FILE,
     "openvino.tools": _FILE,
     "openvino.Model.evaluate": "compile the model and infer",

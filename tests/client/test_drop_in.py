@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from inferwire.drop_in.command import python_options
-from inferwire.not_offered import MODULES, OPERATIONS, TOP_LEVEL, sentence
+from inferwire.drop_in.stand_ins import IMPORTABLE, STAND_INS
+from inferwire.not_offered import MODULES, TOP_LEVEL, sentence
 from inferwire.version import MIRRORED_VERSION
 
 LIMIT_S = 60
@@ -222,7 +223,7 @@ def tried(program: Path, *statements: str, way: tuple[str, tuple[str, ...]] | No
 
 @ways_to_import
 def test_every_name_that_is_missing_says_so(program: Path, way: tuple[str, tuple[str, ...]]) -> None:
-    names = sorted((MODULES | TOP_LEVEL) - OPERATIONS)
+    names = sorted((MODULES | TOP_LEVEL) - IMPORTABLE)
     raised = tried(program, *(f"from openvino import {name}" for name in names), way=way)
     expected = [sentence(f"openvino.{name}") for name in names]
     assert raised == [f"ModuleNotFoundError: {each}" for each in expected]
@@ -234,12 +235,20 @@ def test_every_name_that_is_missing_says_so(program: Path, way: tuple[str, tuple
 def test_a_module_that_is_missing_says_so(program: Path, way: tuple[str, tuple[str, ...]]) -> None:
     statements = (
         "import openvino.frontend.onnx",
-        "from openvino.passes import Manager",
+        "from openvino.passes import nothing",
+        "import openvino.tools.mo",
         "import openvino.properties.nothing",
         "from openvino.preprocess.torchvision import PreprocessConverter",
-        "import openvino.runtime.passes",
+        "import openvino.runtime.experimental",
     )
-    missing = ("frontend", "passes", "properties.nothing", "preprocess.torchvision", "passes")
+    missing = (
+        "frontend.onnx",
+        "passes.nothing",
+        "tools.mo",
+        "properties.nothing",
+        "preprocess.torchvision",
+        "experimental",
+    )
     sentences = [f"ModuleNotFoundError: {sentence(f'openvino.{name}')}" for name in missing]
     assert tried(program, *statements, way=way) == sentences
 
@@ -260,6 +269,44 @@ def test_operations_can_be_imported_and_not_used(program: Path, way: tuple[str, 
         f"ModuleNotFoundError: {sentence('openvino.opset13.add')}",
         f"AttributeError: {sentence('openvino.opset9.add')}",
     ]
+
+
+@ways_to_import
+def test_what_changes_graphs_can_be_imported_and_not_used(program: Path, way: tuple[str, tuple[str, ...]]) -> None:
+    raised = tried(
+        program,
+        "from openvino._offline_transformations import compress_model_transformation as f; f(None)",
+        "from openvino.tools.ovc import convert_model; convert_model('model.onnx')",
+        "openvino.passes.Manager()",
+        "import openvino.runtime.passes as passes; passes.Manager()",
+        "class Own(openvino.passes.MatcherPass):\n    def __init__(self, name):\n        super().__init__()",
+        "Own('name')",
+        "openvino.passes.nothing",
+        "openvino.frontend.frontend.FrontEnd()",
+        "isinstance(1, openvino.passes.Manager)",
+        way=way,
+    )
+    assert raised == [
+        f"RuntimeError: {sentence('openvino._offline_transformations.compress_model_transformation()')}",
+        f"RuntimeError: {sentence('openvino.tools.ovc.convert_model()')}",
+        f"RuntimeError: {sentence('openvino.passes.Manager()')}",
+        f"RuntimeError: {sentence('openvino.passes.Manager()')}",
+        "nothing",
+        f"RuntimeError: {sentence('openvino.passes.MatcherPass()')}",
+        f"AttributeError: {sentence('openvino.passes.nothing')}",
+        f"RuntimeError: {sentence('openvino.frontend.frontend.FrontEnd()')}",
+        "nothing",
+    ]
+
+
+@ways_to_import
+@pytest.mark.parametrize("module", STAND_INS)
+def test_every_name_of_what_changes_graphs_can_be_imported(
+    program: Path, module: str, way: tuple[str, tuple[str, ...]]
+) -> None:
+    names = sorted(STAND_INS[module])
+    statements = [f"import openvino.{module}", *(f"from openvino.{module} import {name}" for name in names)]
+    assert tried(program, *statements, way=way) == ["nothing"] * len(statements)
 
 
 def test_functions_that_are_missing_can_be_imported_and_not_called(program: Path) -> None:

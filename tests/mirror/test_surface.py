@@ -10,6 +10,7 @@ import openvino
 import pytest
 
 import inferwire
+from inferwire.drop_in.stand_ins import STAND_INS
 from inferwire.graph.nodes import Parameter, Result
 from inferwire.not_offered import MEMBERS, MODULES, TOP_LEVEL
 from inferwire.requests.ov_dict import OVDict
@@ -173,6 +174,19 @@ def test_every_name_of_a_module_is_here(name: str) -> None:
 
     inner = {"packing", "data_dispatcher"}
     assert names(their_module(name)) - names(import_module(f"inferwire.{name}")) - inner == set()
+
+
+@pytest.mark.parametrize("module", ["passes", "_offline_transformations"])
+def test_every_name_of_what_changes_graphs_has_a_stand_in(module: str) -> None:
+    theirs = import_module(f"openvino.{module}")
+    names = {name for name in dir(theirs) if not name.startswith("_") and callable(getattr(theirs, name))}
+    assert names - {"get_version"} == STAND_INS[module]
+
+
+@pytest.mark.parametrize("module", STAND_INS)
+def test_what_has_a_stand_in_is_openvino_s(module: str) -> None:
+    theirs = import_module(f"openvino.{module}")
+    assert [name for name in STAND_INS[module] if not callable(getattr(theirs, name, None))] == []
 
 
 def mirrored_classes() -> dict[str, tuple[type, type]]:

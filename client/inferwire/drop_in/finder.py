@@ -2,8 +2,8 @@
 
 Owns which module stands for which, for programs that import `openvino` and get the mirror, and for those that import
 `inferwire` where they imported openvino. A name of openvino that has no mirror is an error with a sentence; one that
-openvino does not have either is left to Python. Modules of operations can be imported, since programs do so for what
-they rarely do, and have nothing in them.
+openvino does not have either is left to Python. Modules of operations, and of what changes graphs, can be imported,
+since programs do so for what they rarely do; nothing in them can be used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from inferwire.not_offered import MODULES, OPERATIONS, TOP_LEVEL, missing_attribute, refuse_all_of, sentence
+from inferwire.drop_in.stand_ins import IMPORTABLE, STAND_INS, stand_ins
+from inferwire.not_offered import MODULES, TOP_LEVEL, missing_attribute, refuse_all_of, sentence
 
 OPENVINO = "openvino"
 INFERWIRE = "inferwire"
@@ -65,7 +66,7 @@ class NotOfferedFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module of operations, which has nothing in it; None for what is not openvino's.
+        """Find a module that can be imported and not used; None for what is not openvino's.
 
         Raises:
             ModuleNotFoundError: For any other module or name of openvino.
@@ -74,8 +75,8 @@ class NotOfferedFinder:
         if name.partition(".")[0] != self._package:
             return None
         missing = own_name(name)
-        if missing in OPERATIONS:
-            return ModuleSpec(name, LoaderOfNothing(), is_package=True)
+        if missing in IMPORTABLE:
+            return ModuleSpec(name, LoaderOfStandIns(), is_package=True)
         if missing.partition(".")[0] in MODULES | TOP_LEVEL | MIRRORED:
             # Without the name, which would make `from openvino import` replace the sentence with one of its own.
             raise ModuleNotFoundError(sentence(f"{OPENVINO}.{missing}"))
@@ -100,20 +101,25 @@ class MirrorLoader(Loader):
         sys.modules[module.__name__] = import_module(self._mirror)
 
 
-class LoaderOfNothing(Loader):
-    """Makes a module that can be imported, each name of which is refused once it is used."""
+class LoaderOfStandIns(Loader):
+    """Makes a module that can be imported, nothing of which can be used."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Leave it to Python to make a module."""
         del spec
 
     def exec_module(self, module: ModuleType) -> None:
-        """Have the module say of whatever a program looks for in it that it is not offered."""
-        refuse_all_of(module, f"{OPENVINO}.{own_name(module.__name__)}")
+        """Have what programs import from it refuse to be called, and the module refuse whatever else they look for."""
+        own = own_name(module.__name__)
+        module.__dict__.update(stand_ins(own))
+        refuse_all_of(module, f"{OPENVINO}.{own}")
+        for above, _, name in (each.rpartition(".") for each in STAND_INS):
+            if above == own:
+                import_module(f"{module.__name__}.{name}")  # which openvino imports by itself, too
 
 
 def missing_from(package: str, name: str) -> ModuleType:
-    """Give what a package lacks and programs look for in it: its old name, and modules of operations.
+    """Give what a package lacks and programs look for in it: its old name, and modules that can only be imported.
 
     Raises:
         AttributeError: For anything else.
@@ -121,7 +127,7 @@ def missing_from(package: str, name: str) -> ModuleType:
     if name == "runtime":
         warn_of_runtime(package, stacklevel=4)
         return sys.modules[package]
-    if name in OPERATIONS:
+    if name in IMPORTABLE:
         return import_module(f"{package}.{name}")
     raise missing_attribute(package, name)
 

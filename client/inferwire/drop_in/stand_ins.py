@@ -1,0 +1,122 @@
+"""What programs import of openvino's modules that make and change graphs, and here cannot use.
+
+Owns which modules can be imported, and what stands in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from inferwire.not_offered import OPERATIONS, refuse
+
+STAND_INS: Mapping[str, frozenset[str]] = {
+    "_offline_transformations": frozenset(
+        {
+            "apply_fused_names_cleanup",
+            "apply_low_latency_transformation",
+            "apply_make_stateful_transformation",
+            "apply_moc_legacy_transformations",
+            "apply_moc_transformations",
+            "apply_pruning_transformation",
+            "compress_model_transformation",
+            "compress_quantize_weights_transformation",
+            "convert_sequence_to_tensor_iterator_transformation",
+            "paged_attention_transformation",
+            "stateful_to_stateless_transformation",
+        }
+    ),
+    "frontend": frozenset(
+        {
+            "ConversionExtension",
+            "DecoderTransformationExtension",
+            "FrontEnd",
+            "FrontEndManager",
+            "InputModel",
+            "NodeContext",
+            "OpExtension",
+            "Place",
+            "ProgressReporterExtension",
+            "TelemetryExtension",
+        }
+    ),
+    "frontend.frontend": frozenset({"FrontEnd", "FrontEndManager"}),
+    "op": frozenset({"Constant"}),
+    "passes": frozenset(
+        {
+            "AnyInput",
+            "BackwardGraphRewrite",
+            "ConstantFolding",
+            "ConvertFP32ToFP16",
+            "GraphRewrite",
+            "LowLatency2",
+            "MakeStateful",
+            "Manager",
+            "Matcher",
+            "MatcherPass",
+            "ModelPass",
+            "Optional",
+            "Or",
+            "PassBase",
+            "Predicate",
+            "Serialize",
+            "Version",
+            "VisualizeTree",
+            "WrapType",
+            "attrs_match",
+            "consumers_count",
+            "has_static_dim",
+            "has_static_dims",
+            "has_static_rank",
+            "has_static_shape",
+            "rank_equals",
+            "shape_matches",
+            "type_matches",
+            "type_matches_any",
+        }
+    ),
+    "tools": frozenset(),
+    "tools.ovc": frozenset({"convert_model"}),
+    "utils.node_factory": frozenset({"NodeFactory"}),
+    "utils.types": frozenset(
+        {
+            "as_node",
+            "as_nodes",
+            "get_dtype",
+            "get_element_type",
+            "get_element_type_str",
+            "get_ndarray",
+            "get_numpy_ctype",
+            "get_shape",
+            "make_constant_node",
+        }
+    ),
+}
+"""Functions and classes by their module. Programs import them when they start, and derive from some, for what they
+rarely do. What stands for them refuses to be called."""
+
+IMPORTABLE = OPERATIONS | STAND_INS.keys()
+"""Modules that can be imported although nothing of them can be used."""
+
+
+class StandIn:
+    """Stands for a function or class of openvino where a program imports it, and refuses to be called."""
+
+    _stands_for: str
+
+    def __new__(cls, *args: object, **kwargs: object) -> NoReturn:
+        """Refuse what openvino would do.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        del args, kwargs
+        refuse(cls._stands_for)
+
+
+def stand_ins(module: str) -> Mapping[str, type[StandIn]]:
+    """Make what stands for each name of a module that programs import."""
+    return {
+        name: type(name, (StandIn,), {"_stands_for": f"openvino.{module}.{name}()", "__module__": f"openvino.{module}"})
+        for name in STAND_INS.get(module, ())
+    }
