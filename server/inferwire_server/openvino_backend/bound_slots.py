@@ -24,8 +24,9 @@ log = structlog.stdlib.get_logger()
 _States: TypeAlias = Mapping[str, ov.Tensor]
 """Copies of states by their names."""
 
-MAX_COPIED_STATE_BYTES = 1 << 22
-"""The most that is copied of states before each run that may have to be run again: half a millisecond's worth."""
+MAX_COPIED_STATE_BYTES = 1 << 18
+"""The most that is copied of states before each run that may have to be run again: half a millisecond's worth where
+OpenVINO has to unpack them, as the keys and values of a language model, and far less where it has not."""
 
 
 class OpenVinoBoundSlot(OpenVinoSlot):
