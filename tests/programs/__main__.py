@@ -9,7 +9,6 @@ dashboard. The example of cascades runs last.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +49,8 @@ LANGUAGE = Environment(
         OPENVINO,
     ),
     has_client=True,
+    # What it loads is in a package, or made here.
+    variables={"HF_HUB_OFFLINE": "1"},
     # One wants a torch for GPUs, the other reports to its makers what models are converted.
     without=("torchvision", "openvino-telemetry"),
 )
@@ -88,16 +89,13 @@ def report(program: str, is_right: bool, detail: str) -> None:
 
 
 def main() -> int:
-    os.environ["HF_HUB_OFFLINE"] = "1"  # what Hugging Face's libraries load is in a package, or made here
     with TemporaryDirectory() as folder, running_server(MODELS, "--allow-uploads", "--shared-memory", "/") as server:
-        OCR.python()
-        MODEL_API.python()
-        LANGUAGE.python()
+        for environment in (OCR, MODEL_API, YOLO, LANGUAGE):
+            environment.python()
         classifier, language = Path(folder) / "classifier.xml", Path(folder) / "language"
         MODEL_API.run(
             HERE / "mirrored/prepare_classifier.py", MODELS / "efficientnet_lite0/1/efficientnet_lite0.xml", classifier
         )
-        YOLO.python()
         YOLO.run(HERE / "mirrored/prepare_detector.py", folder, *PHOTOS)
         LANGUAGE.run(HERE / "mirrored/prepare_language.py", language)
         right = [
