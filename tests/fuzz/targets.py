@@ -149,6 +149,8 @@ def http2_frames(data: bytes) -> None:
     try:
         for at in range(0, len(data), piece):
             connection.receive(data[at : at + piece])
+            while connection.has_more:
+                connection.receive(b"")
     finally:
         connection.lose()
 

@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, closing
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic
 
@@ -37,6 +38,17 @@ from inferwire_server.transport.http2.protocol import Http2Protocol
 @pytest.fixture
 def calls() -> Calls:
     return Calls()
+
+
+async def turns(count: int) -> None:
+    """Let the loop have so many turns."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def calling(first: int, last: int) -> bytes:
+    """Make calls on streams of these numbers, the last not included."""
+    return b"".join([headers(number, flags=END_STREAM) for number in range(first, last, 2)])
 
 
 @asynccontextmanager
@@ -214,7 +226,9 @@ async def test_nothing_is_heard_from_a_peer_that_does_not_read_until_it_does(
     count = 50_000
     peer.say(*[headers(number, flags=END_STREAM) for number in range(1, 2 * count, 2)])
     transport = protocol._transport
-    await reaches(lambda: not transport.is_reading())
+    await reaches(lambda: transport.get_write_buffer_size() > MUCH // 16)
+    await turns(10)
+    assert not transport.is_reading()
     assert transport.get_write_buffer_size() < MUCH
     assert {frame.kind for frame in await peer.told(count)} == {frames.HEADERS}
     assert transport.is_reading()
@@ -226,11 +240,141 @@ async def test_the_end_of_a_peer_that_did_not_read_is_heard_while_its_connection
     calls.answer_at_once(1000)
     await peer.greet()
     peer.say(*[headers(number, flags=END_STREAM) for number in range(1, 100_000, 2)])
-    await reaches(lambda: not protocol._transport.is_reading())
+    await reaches(lambda: protocol._transport.get_write_buffer_size() > MUCH // 16)
+    await turns(10)
     protocol.close()
     assert protocol._transport.is_reading()
     peer.close()
     await reaches(lambda: calls.lost == [protocol])
+
+
+async def test_others_have_their_turn_between_the_calls_of_a_peer_that_makes_many(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    begun: list[int] = []
+
+    def look() -> None:
+        begun.append(len(calls.heard))
+        if begun[-1] < 1000:
+            asyncio.get_running_loop().call_soon(look)
+
+    look()
+    peer.say(calling(1, 2001))
+    await calls.begun(1000)
+    # What is taken at once, and four times more.
+    assert max(now - before for before, now in pairwise(begun)) <= 16 * 5
+    await reaches(protocol._transport.is_reading)
+
+
+async def test_a_peer_is_not_listened_to_while_calls_wait_for_a_turn(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    protocol.data_received(calling(1, 1001))
+    assert not protocol._transport.is_reading()
+    await calls.begun(500)
+    await reaches(protocol._transport.is_reading)
+
+
+async def test_calls_that_have_come_begin_though_the_peer_says_no_more(peer: Peer, calls: Calls) -> None:
+    await peer.greet()
+    peer.say(calling(1, 2001))
+    peer.close()
+    await reaches(lambda: bool(calls.lost))
+    assert len(calls.heard) == 1000
+
+
+async def test_no_call_begins_once_a_connection_is_cut_off(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    protocol.data_received(calling(1, 2001))
+    begun = len(calls.heard)
+    protocol.cut_off()
+    await reaches(lambda: calls.lost == [protocol])
+    await turns(3)
+    assert len(calls.heard) == begun < 1000
+    assert {heard.ends for heard in calls.heard} == {1}
+
+
+async def test_no_call_begins_once_a_connection_is_lost(calls: Calls) -> None:
+    protocol = calls.protocol()
+    # It is not known to be closing once it is closed, as is so with TLS.
+    protocol.connection_made(SlowTransport())
+    protocol.data_received(PREFACE + calling(1, 2001))
+    begun = len(calls.heard)
+    protocol.connection_lost(None)
+    await turns(3)
+    assert len(calls.heard) == begun < 1000
+
+
+async def test_a_connection_that_closes_takes_no_call_that_waits_and_hears_its_peer_go(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    protocol.data_received(calling(1, 2001))
+    begun = len(calls.heard)
+    protocol.close()
+    assert protocol._transport.is_reading()
+    await turns(3)
+    assert len(calls.heard) == begun < 1000
+    peer.close()
+    await reaches(lambda: calls.lost == [protocol])
+
+
+async def test_a_connection_that_is_done_while_more_waits_hears_its_peer_go(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    protocol.part()
+    _, asked = await peer.told(2)
+    # Its answer says that it begins nothing more here; what it says still is for nobody.
+    protocol.data_received(frame(frames.PING, frames.ACK, content=asked.content) + calling(1, 2001))
+    assert calls.heard == []
+    assert protocol._transport.is_reading()
+    assert await peer.rest() == [goes(0)]
+    await reaches(lambda: calls.lost == [protocol])
+
+
+async def test_calls_that_have_come_are_answered_where_a_peer_is_left(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    protocol.data_received(calling(1, 2001))
+    protocol.leave()
+    assert await peer.told(1) == [goes(1999)]
+    assert len(calls.heard) == 1000
+    for heard in calls.heard:
+        heard.answer()
+    assert (await peer.rest())[-1] == ended(1999)
+
+
+async def test_a_peer_is_left_that_has_broken_the_protocol_in_what_waits(
+    peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    protocol.data_received(calling(1, 2001) + headers(2))
+    protocol.leave()
+    assert await peer.rest() == [goes(1999, ErrorCode.PROTOCOL_ERROR, b"a client cannot begin stream 2")]
+    assert len(calls.heard) == 1000
+
+
+@pytest.mark.parametrize("count", [32, 64])
+async def test_no_call_of_a_peer_that_does_not_read_begins_before_it_does(
+    count: int, peer: Peer, calls: Calls, protocol: Http2Protocol[Headers]
+) -> None:
+    await peer.greet()
+    size = MUCH // 16
+    calls.answer_at_once(size)
+    protocol.data_received(calling(1, 2 * count + 1))
+    await turns(10)
+    # Those that were taken first, and those whose answers showed that the peer does not read.
+    transport = protocol._transport
+    assert transport.get_write_buffer_size() < 33 * size
+    assert not transport.is_reading()
+    await peer.told(count)
+    await reaches(transport.is_reading)
 
 
 async def test_what_is_written_goes_out_before_a_connection_closes(
@@ -390,6 +534,20 @@ async def test_a_peer_that_pings_now_and_then_is_never_sent_away(peer: Peer, pro
         protocol.look(monotonic())
 
 
+async def test_a_peer_whose_calls_wait_for_a_turn_is_not_silent(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(protocol_module, "monotonic", lambda: now)
+    transport, protocol = SlowTransport(), calls.protocol()
+    protocol.connection_made(transport)
+    protocol.data_received(PREFACE + calling(1, 2001))
+    now = 29.0
+    await calls.begun(1000)
+    protocol.look(58.0)
+    assert (transport.asked, transport.is_aborted) == (0, False)
+    protocol.look(59.0)
+    assert (transport.asked, transport.is_aborted) == (1, False)
+
+
 class SlowTransport(asyncio.Transport):
     """Writes to a peer that reads as a test says."""
 
@@ -417,6 +575,12 @@ class SlowTransport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self.is_aborted
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
 
     def abort(self) -> None:
         self.is_aborted = True

@@ -109,8 +109,13 @@ class Connection(Generic[H]):
         """How many streams wait for nothing but the peer, which has not taken all that was said on them."""
         return sum(stream.is_ending for stream in self.streams.values())
 
+    @property
+    def has_more(self) -> bool:
+        """Whether more has come than is taken at once: another call of `receive` goes on with it."""
+        return self._reader.has_more
+
     def receive(self, data: bytes) -> None:
-        """Take what has come, and write what is to be said to it.
+        """Take what has come, up to a bound, and write what is to be said to it.
 
         Raises:
             ConnectionFailed: The peer breaks the protocol. What has been said until then is written.

@@ -14,6 +14,13 @@ MOST_FRAME_BYTES = 1024 * 1024
 _BESIDE_HEADERS_BYTES = 1024
 """How much longer than all headers of a call other frames may be."""
 
+_MOST_STEPS = 16
+"""How many requests may begin or end in what is read at once: who says more waits, so that others have their turn.
+
+A request that comes as headers and a body takes two steps. What lies between them is not counted: a long body is read
+as fast as it comes.
+"""
+
 
 class FrameTaker(Protocol):
     """Who takes the frames. All that it does may raise `ConnectionFailed`."""
@@ -40,9 +47,13 @@ class FrameTaker(Protocol):
 
 
 class FrameReader:
-    """Cuts what a peer says into frames, and keeps what is not whole."""
+    """Cuts what a peer says into frames, and keeps what is not whole, or not to be read yet.
 
-    __slots__ = ("_data_left", "_is_greeted", "_most_other_bytes", "_rest", "_taker")
+    Attributes:
+        has_more: Whether more has come than is to be read at once: another call of `receive` reads on.
+    """
+
+    __slots__ = ("_data_left", "_is_greeted", "_most_other_bytes", "_rest", "_taker", "has_more")
 
     def __init__(self, taker: FrameTaker, most_header_bytes: int = MOST_HEADER_BYTES) -> None:
         self._taker = taker
@@ -50,9 +61,10 @@ class FrameReader:
         self._rest: bytes = b""
         self._is_greeted = False
         self._data_left = 0
+        self.has_more = False
 
     def receive(self, data: bytes) -> None:
-        """Hand on what is there now.
+        """Hand on what is there now, up to a bound: `has_more` says whether it was reached.
 
         Raises:
             ConnectionFailed: The peer says no preface, or a frame that is too long; or what the taker raises.
@@ -71,8 +83,10 @@ class FrameReader:
         self._rest = data[self._read(data, at, end) :]
 
     def _read(self, data: bytes, at: int, end: int) -> int:
-        """Read frames from a place on; give where the first begins that is not whole."""
+        """Read frames from a place on; give where the first begins that is not whole, or to be read later."""
         taker, view = self._taker, memoryview(data)
+        steps_left = _MOST_STEPS
+        self.has_more = False
         while True:
             if self._data_left and at < end:
                 taken = min(self._data_left, end - at)
@@ -81,12 +95,17 @@ class FrameReader:
                 at += taken
             if end - at < frames.HEAD_BYTES:
                 return at
+            if not steps_left:
+                self.has_more = True
+                return at
             high, low, kind, flags, number = frames.HEAD.unpack_from(data, at)
             size, number, content = high << 16 | low, number & frames.LARGEST_STREAM, at + frames.HEAD_BYTES
             most = MOST_FRAME_BYTES if kind == frames.DATA else self._most_other_bytes
             if size > most:
                 raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, f"a frame has {size} bytes, expected at most {most}")
             taker.check_turn(kind)
+            if kind == frames.HEADERS or (kind == frames.DATA and flags & frames.END_STREAM):
+                steps_left -= 1
             if kind == frames.DATA and not flags & frames.PADDED:
                 at, self._data_left = content, size
                 taker.begin_data(flags, number, size)

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar, cast
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.frames import ConnectionFailed
 from inferwire_server.transport.http2.outflow import Piece, Write
+from inferwire_server.transport.http2.turns import Turns
 from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
 from inferwire_server.transport.peers import peer_of
 
@@ -51,6 +52,25 @@ class Silences:
     look_s: float = 2.5
 
 
+@dataclass(frozen=True, slots=True)
+class Shared(Generic[H]):
+    """What the connections of a server share.
+
+    Attributes:
+        on_made: Told of each that begins.
+        on_lost: Told of each that ends.
+        not_http2: What is said to peers that speak something else.
+        silences: How long peers may do nothing.
+        turns: When those go on on which more has come than is taken at once.
+    """
+
+    on_made: Callable[[Http2Protocol[H]], object]
+    on_lost: Callable[[Http2Protocol[H]], object]
+    not_http2: bytes
+    silences: Silences
+    turns: Turns
+
+
 class Http2Protocol(asyncio.Protocol, Generic[H]):
     """One connection, from its accept to its end.
 
@@ -58,20 +78,10 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         peer: Who is at the other end, as gRPC writes it: `ipv4:127.0.0.1:1234`, `ipv6:[::1]:1234` or `unix:`.
     """
 
-    def __init__(
-        self,
-        connect: Callable[[Write, Http2Protocol[H]], Connection[H]],
-        on_made: Callable[[Http2Protocol[H]], object],
-        on_lost: Callable[[Http2Protocol[H]], object],
-        not_http2: bytes,
-        silences: Silences,
-    ) -> None:
+    def __init__(self, connect: Callable[[Write, Http2Protocol[H]], Connection[H]], shared: Shared[H]) -> None:
         self._connect = connect
-        self._on_made = on_made
-        self._on_lost = on_lost
-        self._not_http2 = not_http2
-        self._stall_s = silences.stall_s
-        self._signs = LifeSigns(silences.patience, monotonic())
+        self._shared = shared
+        self._signs = LifeSigns(shared.silences.patience, monotonic())
         self._is_closing = False
         self._is_deaf = False
         self.peer = ""
@@ -89,12 +99,30 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         if plain is not None and plain.family != socket.AF_UNIX:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = self._connect(self._write, self)
-        self._on_made(self)
+        self._shared.on_made(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come."""
+        """Take what has come, or of much only the first: the rest waits for turns of this connection."""
         if self._is_closing:
             return
+        self._take(data)
+        if self._has_more:
+            self._shared.turns.wait(self)
+            if self._has_more:
+                self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Take more of what has come, and read on behind the last of it; neither while the peer does not read."""
+        if self._is_deaf:
+            return
+        if self._has_more:
+            self._take(b"")
+        if self._has_more:
+            self._shared.turns.wait(self)
+        elif not self._is_deaf:
+            self._transport.resume_reading()
+
+    def _take(self, data: bytes) -> None:
         now = monotonic()
         self._signs.heard(now)
         was_greeted = self._connection.is_greeted
@@ -113,7 +141,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         """Send on, and listen on."""
         if self._is_deaf:
             self._is_deaf = False
-            self._transport.resume_reading()
+            self._shared.turns.wait(self)
         # It reads: a word of its own may be long in coming, behind what it reads.
         self._signs.heard(monotonic())
         self._connection.resume()
@@ -121,15 +149,16 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     def connection_lost(self, exc: Exception | None) -> None:
         """End what runs for the peer: nobody hears of it any more."""
         del exc
+        self._shared.turns.forget(self)
         self._connection.lose()
-        self._on_lost(self)
+        self._shared.on_lost(self)
 
     def look(self, now: float) -> None:
         """Ask a peer that has been silent for long whether it is there, and give it up where it does not say so.
 
         End streams on which it does nothing, though it is there.
         """
-        self._connection.look(now, self._unread_bytes, self._stall_s)
+        self._connection.look(now, self._unread_bytes, self._shared.silences.stall_s)
         match self._signs.judge(now, self._transport.get_write_buffer_size()):
             case Verdict.WAIT:
                 pass
@@ -143,7 +172,9 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self._connection.part()
 
     def leave(self) -> None:
-        """Take nothing more, and close once all that has begun is over."""
+        """Take nothing more than has come, and close once all that has begun is over."""
+        while self._has_more:
+            self._take(b"")
         self._connection.leave()
 
     def close(self) -> None:
@@ -156,9 +187,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
             return
         self._is_closing = True
         self._signs.ending(monotonic())
-        if self._is_deaf:
-            self._is_deaf = False
-            self._transport.resume_reading()
+        self._transport.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()
         else:
@@ -179,6 +208,11 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     def cut_off(self) -> None:
         """End the connection at once."""
         self._transport.abort()
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether more has come that is to be taken: nothing is, once the connection ends."""
+        return self._connection.has_more and not self._is_closing and not self._transport.is_closing()
 
     @property
     def _unread_bytes(self) -> int:
@@ -205,7 +239,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         if self._connection.is_greeted:
             self._connection.fail(failure)
         else:
-            self._transport.write(self._not_http2)
+            self._transport.write(self._shared.not_http2)
         self.close()
 
 

@@ -14,7 +14,8 @@ from typing import Generic, TypeAlias, TypeVar
 from inferwire_server.transport.accepting import Accepting, speaking
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.outflow import Write
-from inferwire_server.transport.http2.protocol import Http2Protocol, Silences
+from inferwire_server.transport.http2.protocol import Http2Protocol, Shared, Silences
+from inferwire_server.transport.http2.turns import Turns
 from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
 
 H = TypeVar("H")
@@ -38,8 +39,8 @@ class Http2Server(Generic[H]):
         silences: Silences | None = None,
     ) -> None:
         self._connect = connect
-        self._not_http2 = not_http2
         self._silences = silences or Silences()
+        self._shared = Shared(self._add, self._lose, not_http2, self._silences, Turns(_call_soon))
         self._listening: list[Accepting] = []
         self._connections: set[Http2Protocol[H]] = set()
         self._are_gone = asyncio.Event()
@@ -122,7 +123,7 @@ class Http2Server(Generic[H]):
         return cut
 
     def _new_connection(self, connect: Connect[H]) -> Http2Protocol[H]:
-        return Http2Protocol(connect, self._add, self._lose, self._not_http2, self._silences)
+        return Http2Protocol(connect, self._shared)
 
     def _add(self, connection: Http2Protocol[H]) -> None:
         self._connections.add(connection)
@@ -155,3 +156,7 @@ class Http2Server(Generic[H]):
         for connection in tuple(self._connections):
             connection.look(now)
         self._looking = asyncio.get_running_loop().call_later(self._silences.look_s, self._look)
+
+
+def _call_soon(call: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(call)
