@@ -234,7 +234,7 @@ def test_states_that_go_after_the_loop_has_ended_are_no_error(monkeypatch: pytes
     asyncio.run(use_and_release())
     gate.open()
     for thread in threading.enumerate():
-        if thread.name.startswith("slot-CPU"):
+        if thread.name.startswith("free-CPU"):
             thread.join(10.0)
     assert raised == []
 

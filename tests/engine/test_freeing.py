@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.job import Job, JobState, Work
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.device import Device
+from inferwire_server.engine.device import FREED_AT_ONCE, Device
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.models import Model
@@ -67,6 +68,18 @@ class NotingModel(FakeModel):
     def _note(self) -> None:
         self.freed_on.append(get_ident())
         self.freeing.pass_through(lambda: False)
+
+
+@dataclass(eq=False)
+class HeldMemory:
+    """Something that takes as long to free as a gate says."""
+
+    gate: Gate
+    is_freed: bool = False
+
+    def free(self) -> None:
+        self.gate.pass_through(lambda: False)
+        self.is_freed = True
 
 
 class Keeper:
@@ -147,6 +160,35 @@ async def test_what_the_loop_is_doing_ends_before_anything_is_freed() -> None:
         await freed
     assert memory.is_freed
     device.close()
+
+
+async def test_however_much_is_freed_a_device_takes_few_threads_for_it() -> None:
+    before = set(threading.enumerate())
+    device, gate = Device("CPU", Scheduler(1), Tallies().of), Gate(is_open=False)
+    memories = [HeldMemory(gate) for _ in range(10 * FREED_AT_ONCE)]
+    freed = [device.free(memory) for memory in memories]
+    await asyncio.sleep(0)
+    threads = set(threading.enumerate()) - before
+    assert len(threads) == FREED_AT_ONCE
+    gate.open()
+    async with asyncio.timeout(LIMIT_S):
+        await asyncio.gather(*freed)
+    assert all(memory.is_freed for memory in memories)
+    device.close()
+    for thread in threads:
+        await asyncio.to_thread(thread.join, LIMIT_S)
+        assert not thread.is_alive()
+
+
+async def test_what_takes_long_to_free_keeps_no_inference_waiting(noting: NotingModel) -> None:
+    gate = Gate(is_open=False)
+    async with an_engine(noting) as engine, asyncio.timeout(LIMIT_S):
+        model = await engine.load(SOURCE, ModelOptions("m"))
+        freed = [model.device.free(HeldMemory(gate)) for _ in range(2 * FREED_AT_ONCE)]
+        await asyncio.to_thread(gate.wait_held, FREED_AT_ONCE)
+        assert (await submit(engine, model)).state is JobState.FINISHED
+        gate.open()
+        await asyncio.gather(*freed)
 
 
 async def test_a_model_that_is_unloaded_as_idle_is_freed_on_a_thread_too(noting: NotingModel) -> None:

@@ -36,6 +36,10 @@ log = structlog.stdlib.get_logger()
 TURN_S = 0.0005
 """How long the inferences of one stack may hold the loop before it goes on with other things."""
 
+FREED_AT_ONCE = 4
+"""How many things a device frees at once: a client that goes may leave thousands of states, and what takes long to free
+is not to keep the rest waiting."""
+
 _ENDED = object()
 """What comes after the last step of a run."""
 
@@ -75,6 +79,7 @@ class Device:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPool(f"slot-{name}")
+        self._freeing_threads = ThreadPool(f"free-{name}", FREED_AT_ONCE)
         self._placed: dict[ModelKey, PlacedModel] = {}
         self._running: dict[tuple[ModelKey, int], _Running] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
@@ -241,6 +246,7 @@ class Device:
         if self._timer is not None:
             self._timer.cancel()
         self._threads.close()
+        self._freeing_threads.close()
 
     def _run_gathered(self) -> None:
         """Run the jobs that have come in one turn of the loop, together where they may."""
@@ -299,7 +305,7 @@ class Device:
 
     def _begin_to_free(self, memory: Memory, freed: asyncio.Future[None]) -> None:
         try:
-            self._threads.run(partial(self._free_on_thread, memory, freed))
+            self._freeing_threads.run(partial(self._free_on_thread, memory, freed))
         except NoThread:
             memory.free()
             _resolve(freed)
@@ -311,7 +317,7 @@ class Device:
             self._loop.call_soon_threadsafe(self._report_freed, freed)
 
     def _report_freed(self, freed: asyncio.Future[None]) -> None:
-        self._threads.done()
+        self._freeing_threads.done()
         _resolve(freed)
 
     def _start(self, start: Start, *, at_once: bool = False) -> None:
