@@ -72,6 +72,7 @@ class Bindings:
         self._next_slot = first_slot
         self._bound: set[Binding] = set()
         self._waiting: deque[Binding] = deque()
+        self._heirs: list[Binding] = []
         self._idle: dict[Binding, float] = {}
 
     def __len__(self) -> int:
@@ -144,6 +145,11 @@ class Bindings:
             ended += self._end(next(iter(self._idle)))
         return ended
 
+    def take_heirs(self) -> list[Binding]:
+        """Give those that waited for a slot with jobs and have got one since this was last asked."""
+        heirs, self._heirs = self._heirs, []
+        return heirs
+
     def _is_leaving(self, binding: Binding | None) -> bool:
         """Whether a binding of this model is about to make room: when its last job has ended."""
         return binding is not None and binding.is_ending and (binding in self._bound or binding in self._waiting)
@@ -160,6 +166,8 @@ class Bindings:
             heir = self._waiting.popleft()
             heir.slot = self._take_slot()
             self._bound.add(heir)
+            if heir.jobs:
+                self._heirs.append(heir)
         return [binding]
 
     def _take_slot(self) -> int:

@@ -7,7 +7,7 @@ long they may wait for others. It changes no job.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -15,7 +15,8 @@ from inferwire_server.core.scheduling.batching import Batching, Group
 from inferwire_server.core.scheduling.bindings import Binding, Bindings, BindingTerms
 from inferwire_server.core.scheduling.fairness import Share
 from inferwire_server.core.scheduling.job import Job, Work
-from inferwire_server.core.scheduling.queue import JobQueue
+from inferwire_server.core.scheduling.queue import JobQueue, Rank
+from inferwire_server.core.scheduling.ready_bindings import ReadyBindings
 from inferwire_server.core.scheduling.rows import count_rows
 from inferwire_server.core.scheduling.stacks import split_into_executions, split_stack
 
@@ -29,7 +30,8 @@ class Terms:
     Attributes:
         weight: Its weight against other models.
         batching: How its jobs run together; None for each alone.
-        binding: How callers are bound to slots of their own; None for a model without states.
+        binding: How callers are bound to slots of their own; None for a model without states. One with states has no
+            batching.
     """
 
     weight: float = 1.0
@@ -69,6 +71,7 @@ class Lane:
     Attributes:
         slots: How many slots callers share. Those of bindings are numbered after them.
         idle: The shared slots that run nothing.
+        ready: The bindings that have a job waiting and an idle slot.
         running: What each busy slot runs, by its number.
         is_draining: Whether it takes no more jobs.
         pace_s: How long an execution takes by itself; None before the first.
@@ -81,6 +84,7 @@ class Lane:
     share: Share
     idle: deque[int]
     bindings: Bindings | None = None
+    ready: ReadyBindings = field(default_factory=ReadyBindings)
     queues: dict[Group | None, JobQueue] = field(default_factory=dict[Group | None, JobQueue])
     running: dict[int, Run] = field(default_factory=dict[int, Run])
     is_draining: bool = False
@@ -136,22 +140,45 @@ class Lane:
         if queue is None:
             queue = self.queues[group] = JobQueue(arrivals, is_in_order=job.binding is not None)
         queue.push(job, 1 if group is None or job.binding is not None else count_rows(job.work))
+        self._line_up(job.binding)
 
     def remove(self, job: Job) -> None:
         """Take a waiting job out."""
         group = self.group_of(job.work, job.binding)
         self.queues[group].remove(job)
         self._drop_if_empty(group)
+        self._line_up(job.binding)
+
+    def next_group(self, now: float) -> tuple[Rank, Group | None] | None:
+        """Give the group whose job is next where slots are left, and that job's rank.
+
+        None where all that wait have to wait for their binding's slot, or may still wait for more rows.
+        """
+        groups: Iterable[Group | None] = self.queues
+        if self.bindings is not None:
+            for heir in self.bindings.take_heirs():
+                self._line_up(heir)
+            groups = self.queues.keys() & {None, self.ready.first}
+        found: tuple[Rank, Group | None] | None = None
+        for group in groups:
+            rank, until = self.queues[group].first_rank, self.held_until(group)
+            if rank is None or (until is not None and now < until):
+                continue
+            if found is None or rank < found[0]:
+                found = rank, group
+        return found
+
+    @property
+    def has_slots_left(self) -> bool:
+        """Whether one more of its jobs may run. Bound or not, no more run at once than there are shared slots."""
+        return len(self.running) < self.slots
 
     def has_idle_slot(self, group: Group | None) -> bool:
-        """Whether a job of this group finds an idle slot.
-
-        However many callers are bound, no more run at once than there are shared slots.
-        """
-        if len(self.running) >= self.slots:
+        """Whether a job of this group finds an idle slot."""
+        if not self.has_slots_left:
             return False
         if isinstance(group, Binding):
-            return group.slot is not None and group.slot not in self.running
+            return self._is_idle(group)
         return bool(self.idle)
 
     def runs_at_once(self, job: Job) -> bool:
@@ -170,6 +197,7 @@ class Lane:
         """Give a run the slot that jobs of this group find, and tell which; there has to be one."""
         slot = group.slot if isinstance(group, Binding) and group.slot is not None else self.idle.popleft()
         self.running[slot] = run
+        self._line_up(run.jobs[0].binding)
         return slot
 
     def end(self, slot: int) -> Run | None:
@@ -177,6 +205,8 @@ class Lane:
         run = self.running.pop(slot, None)
         if run is not None and slot < self.slots:
             self.idle.append(slot)
+        if run is not None:
+            self._line_up(run.jobs[0].binding)
         return run
 
     def resize(self, slots: int) -> None:
@@ -224,6 +254,16 @@ class Lane:
         if batching is None or not batching.max_delay_s or not self.running:
             return False
         return not batching.is_worth_a_run(rows)
+
+    def _is_idle(self, binding: Binding) -> bool:
+        """Whether a binding has a slot that runs nothing."""
+        return binding.slot is not None and binding.slot not in self.running
+
+    def _line_up(self, binding: Binding | None) -> None:
+        """Take note that a binding's slot, or what waits for it, is not what it was."""
+        if binding is not None:
+            queue = self.queues.get(binding)
+            self.ready.put(binding, queue.first_rank if queue is not None and self._is_idle(binding) else None)
 
     def _drop_if_empty(self, group: Group | None) -> None:
         if not len(self.queues[group]):

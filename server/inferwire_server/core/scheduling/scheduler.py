@@ -103,6 +103,8 @@ class Scheduler:
             raise bug(f"model {model} was added twice")
         if not terms.weight > 0:
             raise bug(f"model {model} has weight {terms.weight}, expected more than 0")
+        if terms.batching is not None and terms.binding is not None:
+            raise bug(f"model {model} keeps states and has batches")
         self._lanes[model] = Lane.of(model, slots, terms)
         self._sum_up()
 
@@ -298,17 +300,13 @@ class Scheduler:
             return None
         best, best_turn = None, None
         for lane in self._lanes.values():
-            for group, queue in lane.queues.items():
-                may_start = lane.has_idle_slot(group) and self._has_place(lane)
-                if not (may_start or is_full):
-                    continue
-                until = lane.held_until(group)
-                if (rank := queue.first_rank) is None or (until is not None and now < until):
-                    continue
-                urgency, arrival = rank
-                turn = (urgency, self._shares.turn(lane.share), arrival)
-                if best_turn is None or turn < best_turn:
-                    best, best_turn = (lane, group) if may_start else None, turn
+            may_start = lane.has_slots_left and self._has_place(lane)
+            if not lane.queues or not (may_start or is_full) or (found := lane.next_group(now)) is None:
+                continue
+            (urgency, arrival), group = found
+            turn = (urgency, self._shares.turn(lane.share), arrival)
+            if best_turn is None or turn < best_turn:
+                best, best_turn = (lane, group) if may_start else None, turn
         return best
 
     def _has_place(self, lane: Lane) -> bool:
