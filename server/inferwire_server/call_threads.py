@@ -1,6 +1,7 @@
-"""The threads of `asyncio.to_thread`, and how the end of calls on threads is waited for, any of which may hang.
+"""Threads that know their calls, as those of `asyncio.to_thread`, and how the end of calls is waited for.
 
-A call to a device or a file system cannot be cancelled, and the loop would wait for it as it closes.
+Any of these may hang: a call to a device or a file system cannot be cancelled, and the loop would wait for it as it
+closes.
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ T = TypeVar("T")
 
 
 class CallThreads(ThreadPoolExecutor):
-    """The loop's own executor, which knows the calls that have not ended."""
+    """An executor which knows the calls that have not ended. The loop's own is one."""
 
-    def __init__(self) -> None:
-        super().__init__(thread_name_prefix="call")
+    def __init__(self, limit: int | None = None, name: str = "call") -> None:
+        super().__init__(limit, name)
         self._given: dict[Future[Any], Callable[..., Any]] = {}
 
     def __repr__(self) -> str:
-        return f"<CallThreads: {len(self._given)} calls>"
+        return f"<CallThreads: {self.calls} calls>"
+
+    @property
+    def calls(self) -> int:
+        """How many calls there are that have not ended."""
+        return len(self._given)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a call on a thread."""
@@ -33,13 +39,16 @@ class CallThreads(ThreadPoolExecutor):
         given.add_done_callback(self._given.pop)
         return given
 
-    async def left(self, timeout_s: float) -> list[str]:
-        """Cancel the calls that have not begun, wait so long for the others, and name those that still run."""
+    async def left(self, timeout_s: float | None) -> list[str]:
+        """Cancel the calls that have not begun, wait so long for the others, and name those that still run.
+
+        Where no limit is given, wait until none runs any more.
+        """
         await wait_for_begun(tuple(self._given), timeout_s)
         return sorted(map(_name, tuple(self._given.values())))
 
 
-async def wait_for_begun(given: Collection[Future[Any]], timeout_s: float) -> int:
+async def wait_for_begun(given: Collection[Future[Any]], timeout_s: float | None) -> int:
     """Cancel the calls that have not begun, wait so long for the others, and give how many of those have not ended."""
     begun = [asyncio.wrap_future(each) for each in given if not each.cancel() and not each.done()]
     if not begun:

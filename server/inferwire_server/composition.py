@@ -32,6 +32,7 @@ from inferwire_server.from_settings import (
     repository_of,
     tensor_limits,
 )
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.host.api_key_file import read_api_keys
 from inferwire_server.host.blobs import BlobStore
 from inferwire_server.host.own_folder import temporary_files_for
@@ -108,6 +109,7 @@ class _Parts:
     tallies: Tallies
     blobs: BlobStore | None
     keys: ApiKeys | None
+    gil_thread: GilThread
 
 
 @asynccontextmanager
@@ -138,12 +140,13 @@ async def compose(
     identity = Identity(settings.server_name, version("inferwire"), new_own_id())
     try:
         async with (
+            GilThread() as gil_thread,
             _sending_traces(identity, clock) if settings.traces else nullcontext() as traces,
             Engine(backend, queue, tallies.of, clock, None if traces is None else traces.current) as engine,
             Loader(engine, catalogue, repository.served, model_options(settings), batch_options(settings)) as loader,
             asyncio.TaskGroup() as tasks,
         ):
-            parts = _Parts(engine, loader, catalogue, tallies, blobs, await _api_keys(settings))
+            parts = _Parts(engine, loader, catalogue, tallies, blobs, await _api_keys(settings), gil_thread)
             services = _services(settings, identity, parts, clock, new_own_id)
             files = RenewedFiles()
             metrics = _metrics(parts, services, files)
@@ -213,6 +216,7 @@ def _services(
         statistics=StatisticsService(catalogue, parts.tallies, lambda at: time() - clock() + at),
         logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
         refusals=Refusals(),
+        gil_thread=parts.gil_thread,
         is_tracing=settings.traces,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.service.access import AccessService
 from inferwire_server.service.devices import DeviceService
 from inferwire_server.service.health import HealthService
@@ -29,6 +30,7 @@ class Services:
     """All that a transport may call.
 
     Attributes:
+        gil_thread: Where work of any of them goes that would hold the event loop.
         is_tracing: Whether traces of inferences are sent anywhere.
     """
 
@@ -45,4 +47,5 @@ class Services:
     statistics: StatisticsService
     logs: LogService
     refusals: Refusals
+    gil_thread: GilThread
     is_tracing: bool = False

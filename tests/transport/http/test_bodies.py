@@ -11,20 +11,23 @@ import pytest
 import pytest_asyncio
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
-from tests.transport.counted_threads import CountedThreads
+from tests.busy_gil_thread import occupied
 
 from inferwire_server.errors import ServingError
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.transport.http.bodies import read_object
 from inferwire_server.transport.http.responses import error_response, json_response
 from inferwire_server.transport.http.server import http_server
 
 LIMIT = 1 << 20
 
+THREAD = GilThread()
+
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer with the names of what an object has."""
     try:
-        response = json_response(sorted(await read_object(Request(scope, receive), LIMIT)))
+        response = json_response(sorted(await read_object(Request(scope, receive), LIMIT, THREAD)))
     except ServingError as error:
         response = error_response(error)
     await response(scope, receive, send)
@@ -62,9 +65,13 @@ async def test_an_object_of_more_values_than_settings_are_is_refused_before_it_i
 
 async def test_a_long_object_is_read_on_a_thread_and_a_short_one_where_it_comes(client: httpx.AsyncClient) -> None:
     await client.get("/")
-    with CountedThreads() as threads:
-        asyncio.get_running_loop().set_default_executor(threads)
-        for byte_size, runs in ((1000, 0), (600_000, 1)):
-            answer = await client.post("/", content=b'{"name":"%b","none":null}' % (b"A" * byte_size))
-            assert answer.json() == ["name"]
-            assert threads.runs == runs
+    async with occupied(THREAD) as wait_for:
+        short = await client.post("/", content=body_of(1000))
+        asking = asyncio.ensure_future(client.post("/", content=body_of(600_000)))
+        await wait_for(1)
+    assert (short.json(), (await asking).json()) == (["name"], ["name"])
+
+
+def body_of(byte_size: int) -> bytes:
+    """Write an object with a name of so many bytes."""
+    return b'{"name":"%b","none":null}' % (b"A" * byte_size)

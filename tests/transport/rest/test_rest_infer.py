@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from tests.busy_gil_thread import occupied
 from tests.transport.rest.conftest import Rest, X, sentence, tensor
 
 from inferwire_proto.element_types import BY_NAME
@@ -122,6 +123,22 @@ async def test_long_json_is_answered_while_more_models_are_opened_than_there_are
     finally:
         model.gate.open()
     await asyncio.gather(*loads)
+
+
+async def test_long_json_is_read_and_written_on_the_thread_for_it_and_short_json_where_it_comes(rest: Rest) -> None:
+    rows = 10_000
+    head = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[%d,4],"parameters":{"binary_data_size":%d}}]}'
+    head %= rows, rows * 16
+    is_binary = {"inference-header-content-length": str(len(head))}
+    async with occupied(rest.services.gil_thread) as wait_for:
+        long = tensor("x", "FP32", [rows, 4], [0.5] * 4 * rows)
+        reading = asyncio.ensure_future(rest.infer("echo", long, parameters={"binary_data_output": True}))
+        await wait_for(1)
+        writing = asyncio.ensure_future(rest.post("echo", head + bytes(rows * 16), is_binary))
+        await wait_for(2)
+        assert (await rest.infer("echo", X)).status_code == 200
+    assert (await reading).content.endswith(np.full(4 * rows, 0.5, np.float32).tobytes())
+    assert (await writing).json()["outputs"][0]["data"] == [0.0] * 4 * rows
 
 
 async def test_long_json_is_the_same_json(rest: Rest) -> None:

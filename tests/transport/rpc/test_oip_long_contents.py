@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
-import pytest_asyncio
-from tests.transport.counted_threads import CountedThreads
+from tests.busy_gil_thread import occupied
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, BY_OIP
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.engine.fake_backend import FakeModel
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
+from inferwire_server.service import Services
 
 Models = dict[str, FakeModel]
 
@@ -49,13 +49,6 @@ def models() -> Models:
     return {name: FakeModel(spec(name)) for name in names}
 
 
-@pytest_asyncio.fixture
-async def threads() -> AsyncIterator[CountedThreads]:
-    with CountedThreads() as executor:
-        asyncio.get_running_loop().set_default_executor(executor)
-        yield executor
-
-
 def request(model: str, datatype: str, length: int, request_id: str = "", /, **contents: Any) -> bytes:
     message = pb.ModelInferRequest(model_name=model, id=request_id)
     message.inputs.add(name="x", datatype=datatype, shape=[length], contents=pb.InferTensorContents(**contents))
@@ -75,19 +68,19 @@ async def infer(channel: grpc.aio.Channel, data: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("datatype", TYPES)
-async def test_long_contents_are_read_on_a_thread(
-    channel: grpc.aio.Channel, threads: CountedThreads, datatype: str
-) -> None:
+async def test_long_contents_are_read_on_a_thread(channel: grpc.aio.Channel, services: Services, datatype: str) -> None:
     field, elements = TYPES[datatype]
     elements = elements * (COUNT // 2)
     data = request(BY_OIP[datatype].name, datatype, COUNT, **{field: elements})
-    assert await infer(channel, data) == [packed(datatype, elements)]
-    assert threads.runs == 1
+    async with occupied(services.gil_thread) as wait_for:
+        asking = asyncio.ensure_future(infer(channel, data))
+        await wait_for(1)
+    assert await asking == [packed(datatype, elements)]
 
 
-async def test_short_contents_are_read_where_they_come(channel: grpc.aio.Channel, threads: CountedThreads) -> None:
-    assert await infer(channel, request("f32", "FP32", 2, fp32_contents=[1, 2])) == [packed("FP32", [1, 2])]
-    assert threads.runs == 0
+async def test_short_contents_are_read_where_they_come(channel: grpc.aio.Channel, services: Services) -> None:
+    async with occupied(services.gil_thread):
+        assert await infer(channel, request("f32", "FP32", 2, fp32_contents=[1, 2])) == [packed("FP32", [1, 2])]
 
 
 async def test_fields_that_nobody_knows_are_passed_over(channel: grpc.aio.Channel) -> None:
@@ -121,17 +114,18 @@ async def test_what_cannot_be_the_model_s_input_is_refused(
 
 
 async def test_a_stream_answers_long_and_short_ones_in_their_order(
-    channel: grpc.aio.Channel, threads: CountedThreads
+    channel: grpc.aio.Channel, services: Services
 ) -> None:
     elements = [0.5] * COUNT
     stream: Any = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")()
-    await stream.write(request("f32", "FP32", COUNT, "long", fp32_contents=elements))
-    await stream.write(request("f32", "BYTES", COUNT, "wrong", bytes_contents=[b""] * COUNT))
-    await stream.write(request("f32", "FP32", 2, "short", fp32_contents=[1, 2]))
-    await stream.done_writing()
+    async with occupied(services.gil_thread) as wait_for:
+        await stream.write(request("f32", "FP32", COUNT, "long", fp32_contents=elements))
+        await stream.write(request("f32", "BYTES", COUNT, "wrong", bytes_contents=[b""] * COUNT))
+        await stream.write(request("f32", "FP32", 2, "short", fp32_contents=[1, 2]))
+        await stream.done_writing()
+        await wait_for(1)
     answers = [pb.ModelStreamInferResponse.FromString(answer) async for answer in stream]
     assert [answer.infer_response.id for answer in answers] == ["long", "wrong", "short"]
     assert "expected f32" in answers[1].error_message
     raw = [list(answer.infer_response.raw_output_contents) for answer in answers]
     assert raw == [[packed("FP32", elements)], [], [packed("FP32", [1, 2])]]
-    assert threads.runs == 2

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.transport.compression import WINDOW_BITS, inflate
 from inferwire_server.transport.http.exchange import Body, exchange_of
 from inferwire_server.transport.http.request_headers import stated_length
@@ -106,14 +107,14 @@ def decompress(body: Body, encoding: str, limit: int) -> bytes:
             raise invalid_input(f"{len(rest)} bytes follow the {encoding} stream of the body, expected none")
 
 
-async def read_object(request: Request, limit: int) -> dict[str, Any]:
+async def read_object(request: Request, limit: int, gil_thread: GilThread) -> dict[str, Any]:
     """Read a body that is a JSON object; one that is empty is one without entries, and what is null is not there.
 
     Raises:
         ServingError: INVALID_INPUT for any other, and what reading a body raises.
     """
     body = bytes(await read_body(request, limit))
-    return await asyncio.to_thread(_object, body) if len(body) > _LONG else _object(body)
+    return await gil_thread.run(_object, body) if len(body) > _LONG else _object(body)
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """From a request's body to an inference, and from an ended job to an answer's body.
 
 What the inference call and the asynchronous jobs have in common. Long JSON is read and written on
-threads: it would hold everybody else up.
+a thread: it would hold everybody else up.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from inferwire_server.core.scheduling.job import Job
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.service import Services
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport.http.bodies import read_body
@@ -74,16 +75,16 @@ async def read_request(services: Services, request: Request, max_body_bytes: int
     length = header_length(stated, len(body))
     if length == RAW and stated is not None:
         return OipRequest(wanted_of(model), (raw_input(spec, body),), AnswerForm(is_binary=True), received_at)
-    document = await _parsed(body, length, model)
+    document = await _parsed(services.gil_thread, body, length, model)
     return document.request(Tail(memoryview(body)[length:]), received_at)
 
 
-async def _parsed(body: Body, length: int, model: ServedModel) -> OipDocument:
+async def _parsed(gil_thread: GilThread, body: Body, length: int, model: ServedModel) -> OipDocument:
     """Read the document that a body begins with; what is followed by tensors is likely to come again."""
     if length < len(body) and length <= LONGEST_KNOWN:
         return parse_known(bytes(body[:length]), model)
     if length > LONG_JSON:
-        return await asyncio.to_thread(parse, memoryview(body)[:length], model)
+        return await gil_thread.run(parse, memoryview(body)[:length], model)
     return parse(memoryview(body)[:length], model)
 
 
@@ -95,7 +96,7 @@ async def answer(request: Request, services: Services, parsed: OipRequest, job: 
     """
     outputs = answer_of(services, parsed.wanted, job)
     if oip_answer.json_byte_size(outputs, parsed.form) > LONG_JSON:
-        written = await asyncio.to_thread(oip_answer.write, outputs, parsed.form)
+        written = await services.gil_thread.run(oip_answer.write, outputs, parsed.form)
     else:
         written = oip_answer.write(outputs, parsed.form)
     return await _respond(request, written, _timings(job))

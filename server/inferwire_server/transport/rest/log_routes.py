@@ -48,7 +48,7 @@ class LogRoutes:
 
         Turning a level on also turns on the more urgent ones. Needs `--allow-log-settings`, unless nothing is given.
         """
-        set_log_settings(self._services, await read_object(request, self._max_body_bytes))
+        set_log_settings(self._services, await read_object(request, self._max_body_bytes, self._services.gil_thread))
         return json_response(log_settings(self._services))
 
     async def tracing(self, request: Request) -> Response:
@@ -57,7 +57,7 @@ class LogRoutes:
 
     async def set_tracing(self, request: Request) -> Response:
         """Accept settings that are in force already, and no others: what is traced is the server's `--traces`."""
-        body = await read_object(request, self._max_body_bytes)
+        body = await read_object(request, self._max_body_bytes, self._services.gil_thread)
         given = {name: _texts(name, value) for name, value in body.items()}
         model = request.path_params.get("model", "")
         return json_response(_as_json(set_trace_settings(self._services, given, model)))

@@ -40,7 +40,7 @@ class RepositoryRoutes:
 
         The body is optional; `ready` in it lists only the versions that are ready.
         """
-        ready = (await read_object(request, self._max_body_bytes)).get("ready", False)
+        ready = (await read_object(request, self._max_body_bytes, self._services.gil_thread)).get("ready", False)
         if not isinstance(ready, bool):
             raise invalid_input(f"ready is {ready!r}, expected true or false")
         entries = repository.index(self._services, ready_only=ready)
@@ -68,7 +68,9 @@ class RepositoryRoutes:
         return Response()
 
     async def _parameters(self, request: Request) -> dict[str, Any]:
-        parameters: object = (await read_object(request, self._max_body_bytes)).get("parameters", {})
+        parameters: object = (await read_object(request, self._max_body_bytes, self._services.gil_thread)).get(
+            "parameters", {}
+        )
         if not isinstance(parameters, dict):
             raise invalid_input("the body's parameters are no JSON object, expected one or none")
         return present(cast("dict[str, Any]", parameters))

@@ -51,7 +51,7 @@ class SharedMemoryRoutes:
         Needs `--shared-memory`. Inputs and outputs then refer to the region in their parameters:
         `shared_memory_region`, `shared_memory_offset` and `shared_memory_byte_size`.
         """
-        body = await read_object(request, self._max_body_bytes)
+        body = await read_object(request, self._max_body_bytes, self._services.gil_thread)
         name = _region(request)
         key: object = body.get("key")
         if not isinstance(key, str):

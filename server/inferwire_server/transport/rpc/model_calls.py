@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 from inferwire_proto.inferwire.v1 import inference_pb2
@@ -47,7 +46,7 @@ class ModelCalls:
     async def get_model(self, request: pb.GetModelRequest, _: Context) -> pb.GetModelResponse:
         """Describe a served model."""
         model = self._services.models.resolve(_served(request))
-        return pb.GetModelResponse(model=await asyncio.to_thread(encode_model, model))
+        return pb.GetModelResponse(model=await self._services.gil_thread.run(encode_model, model))
 
     async def list_models(self, _request: pb.ListModelsRequest, _: Context) -> pb.ListModelsResponse:
         """List every version of every served model."""
@@ -102,7 +101,9 @@ class ModelCalls:
         compilation = _compilation(request)
         source = decode_source(request.source, request.preprocessing)
         compiled_id, model = await self._services.uploads.compile(self._session(context), source, compilation)
-        return pb.CompileResponse(compiled_id=compiled_id, model=await asyncio.to_thread(encode_model, model))
+        return pb.CompileResponse(
+            compiled_id=compiled_id, model=await self._services.gil_thread.run(encode_model, model)
+        )
 
     async def query(self, request: pb.QueryRequest, context: Context) -> pb.QueryResponse:
         """Say which nodes of an uploaded model a device runs."""
@@ -114,7 +115,9 @@ class ModelCalls:
         """Make a model of an uploaded blob."""
         session, compilation = self._session(context), _compilation(request)
         compiled_id, model = await self._services.uploads.import_compiled(session, request.sha256, compilation)
-        return pb.ImportResponse(compiled_id=compiled_id, model=await asyncio.to_thread(encode_model, model))
+        return pb.ImportResponse(
+            compiled_id=compiled_id, model=await self._services.gil_thread.run(encode_model, model)
+        )
 
     async def export(self, request: pb.ExportRequest, context: Context) -> None:
         """Send a model as a blob, in parts."""
@@ -128,7 +131,7 @@ class ModelCalls:
     ) -> pb.GetRuntimeModelResponse:
         """Describe the graph that a model's device runs."""
         graph = await self._services.models.runtime_model(self._target(request.target, context))
-        return await asyncio.to_thread(encode_runtime_model, graph)
+        return await self._services.gil_thread.run(encode_runtime_model, graph)
 
     async def list_layers(self, request: pb.ListLayersRequest, context: Context) -> pb.ListLayersResponse:
         """List the layers of a model that can run."""

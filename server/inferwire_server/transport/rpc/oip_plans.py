@@ -6,7 +6,6 @@ kept for the next that has the same head.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -89,7 +88,7 @@ async def long_plan(services: Services, head: pb.ModelInferRequest) -> Plan:
     """
     _check_few_ports(head)
     spec = services.models.resolve(ServedModel(head.model_name, head.model_version)).spec
-    return await asyncio.to_thread(_fitting_plan, spec, head)
+    return await services.gil_thread.run(_fitting_plan, spec, head)
 
 
 def _check_few_ports(request: pb.ModelInferRequest) -> None:

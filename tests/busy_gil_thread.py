@@ -1,0 +1,29 @@
+"""The thread for what holds the GIL, which a test keeps busy, so that what is handed to it waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from threading import Event
+
+from tests.transport.http.connections import reaches
+
+from inferwire_server.gil_thread import GilThread
+
+
+@asynccontextmanager
+async def occupied(thread: GilThread) -> AsyncGenerator[Callable[[int], Awaitable[None]], None]:
+    """Keep the thread busy meanwhile, and give what waits until so many calls wait for it."""
+    may_go = Event()
+    occupying = asyncio.ensure_future(thread.run(may_go.wait))
+
+    async def wait_for(calls: int) -> None:
+        await reaches(lambda: thread.calls == calls + 1)
+
+    try:
+        await wait_for(0)
+        yield wait_for
+    finally:
+        may_go.set()
+        await occupying
