@@ -47,8 +47,16 @@ async def test_models_of_one_version_are_counted_together_on_each_device(rig: Ri
     for device in ("CPU", "CPU", "GPU"):
         rig.count("1", device)
     assert [tally.submitted for tally in rig.tallies.of_version("m", "1")] == [2, 1]
-    assert rig.tallies.of_version("m", "2") == []
-    assert repr(rig.tallies) == "<Tallies: 2>"
+    rig.count("2", "GPU")
+    assert [tally.submitted for tally in rig.tallies.of_version("m", "1")] == [2, 1]
+    assert [tally.submitted for tally in rig.tallies.of_version("m", "2")] == [1]
+    assert rig.tallies.of_version("m", "3") == []
+    assert [(*counted, tally.submitted) for counted, tally in rig.tallies.items()] == [
+        ("m", "1", "CPU", 2),
+        ("m", "1", "GPU", 1),
+        ("m", "2", "GPU", 1),
+    ]
+    assert repr(rig.tallies) == "<Tallies: 3>"
 
 
 async def test_a_version_that_is_gone_is_counted_for_a_while_and_then_forgotten(rig: Rig) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable
+from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import NamedTuple
 
@@ -40,36 +40,41 @@ class Tallies:
     ) -> None:
         self._served = served
         self._clock = clock
-        self._tallies: dict[Counted, Tally] = {}
+        # By name and version, then by device: statistics ask for each version of many.
+        self._tallies: dict[tuple[str, str], dict[str, Tally]] = {}
         self._gone_since: dict[tuple[str, str], float] = {}
 
     def __repr__(self) -> str:
-        return f"<Tallies: {len(self._tallies)}>"
+        return f"<Tallies: {sum(map(len, self._tallies.values()))}>"
 
     def of(self, device: str, model: ModelKey) -> Tally:
         """Give what a model's jobs are counted in on a device."""
-        counted = Counted(*labels_of(model), device)
-        if counted not in self._tallies:
+        version = labels_of(model)
+        if device not in self._tallies.get(version, ()):
             self._forget_gone()
-            self._tallies[counted] = Tally()
-        return self._tallies[counted]
+            self._tallies.setdefault(version, {})[device] = Tally()
+        return self._tallies[version][device]
 
     def of_version(self, name: str, version: str) -> list[Tally]:
         """Give what was counted of a served model: for each device that it has run on."""
-        return [tally for counted, tally in self._tallies.items() if counted[:2] == (name, version)]
+        return [*self._tallies.get((name, version), {}).values()]
 
-    def items(self) -> ItemsView[Counted, Tally]:
+    def items(self) -> list[tuple[Counted, Tally]]:
         """Give all that is counted."""
         self._forget_gone()
-        return self._tallies.items()
+        return [
+            (Counted(*version, device), tally)
+            for version, tallies in self._tallies.items()
+            for device, tally in tallies.items()
+        ]
 
     def _forget_gone(self) -> None:
         period, served = self._clock() // KEPT_S, {(each.name, each.version) for each in self._served()}
-        gone = {counted[:2] for counted in self._tallies if counted.version} - served
+        gone = {(name, version) for name, version in self._tallies if version} - served
         self._gone_since = {version: self._gone_since.get(version, period) for version in gone}
-        for counted in [*self._tallies]:
-            if period - self._gone_since.get(counted[:2], period) > 1:
-                del self._tallies[counted]
+        for version, since in self._gone_since.items():
+            if period - since > 1:
+                del self._tallies[version]
 
 
 def labels_of(model: ModelKey) -> tuple[str, str]:
