@@ -11,6 +11,7 @@ from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.metrics import Metrics, of_tallies
 from inferwire_server.repository.catalogue import Served
 from inferwire_server.tallies import KEPT_S, Tallies
@@ -67,7 +68,7 @@ async def test_a_version_that_is_gone_is_counted_for_a_while_and_then_forgotten(
     rig.now += KEPT_S
     assert rig.counted() == {"1": 1, "2": 1, "": 1}
     rig.now += KEPT_S
-    assert b'version="1"' not in Metrics(partial(of_tallies, rig.tallies)).scrape().text()
+    assert b'version="1"' not in Metrics(GilThread(), partial(of_tallies, rig.tallies)).scrape().text()
     assert rig.counted() == {"2": 1, "": 1}
 
 

@@ -224,6 +224,7 @@ def _services(
 def _metrics(parts: _Parts, services: Services, files: RenewedFiles) -> Metrics:
     """Have every metric read what it shows."""
     return Metrics(
+        parts.gil_thread,
         lambda: of_tallies(parts.tallies),
         lambda: of_build(version("inferwire"), parts.engine.backend.version),
         lambda: of_occupancies(parts.engine.devices),

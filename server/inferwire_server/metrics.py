@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import generate_latest
@@ -20,8 +20,9 @@ from inferwire_server.core.ledger import Kept
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.tally import OUTCOMES, Histogram, Tally
 from inferwire_server.engine.device import Device
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.repository.catalogue import Served
-from inferwire_server.tallies import Tallies, labels_of
+from inferwire_server.tallies import Counted, Tallies, labels_of
 
 _LABELS = ("model", "version", "device")
 
@@ -39,56 +40,89 @@ _HISTOGRAMS: tuple[tuple[str, str, Callable[[Tally], Histogram]], ...] = (
 
 
 class Metrics:
-    """Reads its sources when it is asked: on the loop, and so all at one moment. They are the functions `of_...` below.
+    """Reads its sources when it is asked: the functions `of_...` below.
+
+    Each takes its numbers as it is called: on the loop, and so all at one moment. What it gives makes metrics of them
+    as it is gone through: that takes far longer, and is for a thread.
 
     Every submitted job ends in one outcome, refused among them, or still waits or runs. A stack counts as so many
     jobs; those of its executions that were cancelled end with the others.
     """
 
-    def __init__(self, *sources: Callable[[], Iterable[Metric]]) -> None:
-        self._registry = CollectorRegistry()
-        for source in sources:
-            self.add(source)
+    def __init__(self, gil_thread: GilThread, *sources: Callable[[], Iterable[Metric]]) -> None:
+        self._gil_thread = gil_thread
+        self._sources = [*sources]
+        self._of_process = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=self._registry)
+            collector(registry=self._of_process)
 
     def add(self, source: Callable[[], Iterable[Metric]]) -> None:
         """Read a further source from now on."""
-        self._registry.register(_Collector(source))
+        self._sources.append(source)
 
     def scrape(self) -> Scrape:
-        """Read all metrics at once."""
-        return Scrape(tuple(self._registry.collect()))
+        """Take all numbers at once, but those that the system has of the process."""
+        return Scrape((*[source() for source in self._sources], self._of_process.collect()))
 
     async def text(self) -> bytes:
-        """Write all metrics in the text format: on a thread, since for many models that takes a while."""
-        return await asyncio.to_thread(self.scrape().text)
+        """Write all metrics in the text format."""
+        return await self._gil_thread.run(self.scrape().text)
 
 
 @dataclass(frozen=True)
 class Scrape:
-    """What all metrics were at one moment."""
+    """What all metrics were at one moment. It is gone through once."""
 
-    families: Sequence[Metric]
+    parts: Sequence[Iterable[Metric]]
 
     def collect(self) -> Iterator[Metric]:
         """Yield them."""
-        yield from self.families
+        return chain.from_iterable(self.parts)
 
     def text(self) -> bytes:
         """Write them in the text format."""
         return generate_latest(self)
 
 
-@dataclass(frozen=True)
-class _Collector:
-    """What the registry asks for metrics."""
+class _Values(NamedTuple):
+    """What a histogram has counted."""
 
-    collect: Callable[[], Iterable[Metric]]
+    bounds: Sequence[float]
+    counts: tuple[int, ...]
+    total: float
 
 
-def of_tallies(tallies: Tallies) -> Iterator[Metric]:
-    """Yield the counters and the histograms of what was counted."""
+class _Counts(NamedTuple):
+    """What of a tally becomes metrics. The histograms are those of `_HISTOGRAMS`."""
+
+    labels: Counted
+    submitted: int
+    outcomes: Mapping[str, int]
+    busy_s: float
+    histograms: tuple[_Values, ...]
+
+
+def of_tallies(tallies: Tallies) -> Iterable[Metric]:
+    """Take what was counted, for its counters and histograms."""
+    return _counted(
+        [
+            _Counts(
+                labels,
+                tally.submitted,
+                dict(tally.outcomes),
+                sum(runs.seconds for runs in tally.runs.values()),
+                tuple([_values(histogram_of(tally)) for _, _, histogram_of in _HISTOGRAMS]),
+            )
+            for labels, tally in tallies.items()
+        ]
+    )
+
+
+def _values(histogram: Histogram) -> _Values:
+    return _Values(histogram.bounds, tuple(histogram.counts), histogram.total)
+
+
+def _counted(taken: Sequence[_Counts]) -> Iterator[Metric]:
     submitted = CounterMetricFamily(
         "inferwire_submitted_jobs", "Jobs that asked for a place in a queue.", labels=_LABELS
     )
@@ -96,38 +130,41 @@ def of_tallies(tallies: Tallies) -> Iterator[Metric]:
     busy = CounterMetricFamily(
         "inferwire_busy_slot_seconds", "Time in which slots ran inferences that gave something.", labels=_LABELS
     )
-    counted = tallies.items()
-    for labels, tally in counted:
-        submitted.add_metric(labels, tally.submitted)
+    for counts in taken:
+        submitted.add_metric(counts.labels, counts.submitted)
         for outcome in OUTCOMES:
-            ended.add_metric((*labels, outcome), tally.outcomes[outcome])
-        busy.add_metric(labels, sum(runs.seconds for runs in tally.runs.values()))
+            ended.add_metric((*counts.labels, outcome), counts.outcomes.get(outcome, 0))
+        busy.add_metric(counts.labels, counts.busy_s)
     yield from (submitted, ended, busy)
-    for name, text, histogram_of in _HISTOGRAMS:
+    for position, (name, text, _) in enumerate(_HISTOGRAMS):
         family = HistogramMetricFamily(name, text, labels=_LABELS)
-        for labels, tally in counted:
-            histogram = histogram_of(tally)
-            family.add_metric(labels, _buckets(histogram), histogram.total)
+        for counts in taken:
+            values = counts.histograms[position]
+            family.add_metric(counts.labels, _buckets(values), values.total)
         yield family
 
 
-def of_build(version: str, openvino: str) -> Iterator[Metric]:
-    """Yield the gauge whose labels tell versions."""
+def of_build(version: str, openvino: str) -> Iterable[Metric]:
+    """Give the gauge whose labels tell versions."""
     build = GaugeMetricFamily("inferwire_build_info", "1, labelled with what runs.", labels=("version", "openvino"))
     build.add_metric((version, openvino), 1)
-    yield build
+    return (build,)
 
 
-def of_occupancies(devices: Iterable[Device]) -> Iterator[Metric]:
-    """Yield the gauges of how busy devices and models are."""
+def of_occupancies(devices: Iterable[Device]) -> Iterable[Metric]:
+    """Take how busy devices and models are, for its gauges."""
+    return _occupied([(device.name, device.queue_capacity, _by_labels(device)) for device in devices])
+
+
+def _occupied(taken: Sequence[tuple[str, int, Mapping[Counted, Occupancy]]]) -> Iterator[Metric]:
     queued = GaugeMetricFamily("inferwire_queued_jobs", "Jobs waiting for a slot.", labels=_LABELS)
     busy = GaugeMetricFamily("inferwire_busy_slots", "Slots that run an inference.", labels=_LABELS)
     slots = GaugeMetricFamily("inferwire_slots", "Slots of a model.", labels=_LABELS)
     bound = GaugeMetricFamily("inferwire_sequences", "Callers whose states a model keeps.", labels=_LABELS)
     capacity = GaugeMetricFamily("inferwire_queue_capacity", "Jobs that may wait.", labels=("device",))
-    for device in devices:
-        capacity.add_metric((device.name,), device.queue_capacity)
-        for labels, occupancy in _by_labels(device).items():
+    for device, queue_capacity, occupancies in taken:
+        capacity.add_metric((device,), queue_capacity)
+        for labels, occupancy in occupancies.items():
             queued.add_metric(labels, occupancy.queued)
             busy.add_metric(labels, occupancy.running)
             slots.add_metric(labels, occupancy.slots)
@@ -135,8 +172,12 @@ def of_occupancies(devices: Iterable[Device]) -> Iterator[Metric]:
     yield from (queued, busy, slots, bound, capacity)
 
 
-def of_models(versions: Iterable[Served]) -> Iterator[Metric]:
-    """Yield the gauges of what has become of the repository's models."""
+def of_models(versions: Iterable[Served]) -> Iterable[Metric]:
+    """Take what has become of the repository's models, for its gauges."""
+    return _served([((served.name, served.version), served.takes_jobs, served.load_failed) for served in versions])
+
+
+def _served(taken: Sequence[tuple[tuple[str, str], bool, bool]]) -> Iterator[Metric]:
     labels = ("model", "version")
     ready = GaugeMetricFamily("inferwire_model_ready", "1 where the model takes jobs.", labels=labels)
     failed = GaugeMetricFamily(
@@ -144,30 +185,32 @@ def of_models(versions: Iterable[Served]) -> Iterator[Metric]:
         "1 where its last load failed; an older one may go on serving.",
         labels=labels,
     )
-    for served in versions:
-        ready.add_metric((served.name, served.version), served.takes_jobs)
-        failed.add_metric((served.name, served.version), served.load_failed)
+    for version, takes_jobs, load_failed in taken:
+        ready.add_metric(version, takes_jobs)
+        failed.add_metric(version, load_failed)
     yield from (ready, failed)
 
 
-def of_results(kept: Kept) -> Iterator[Metric]:
-    """Yield the gauges of what callers may still collect."""
-    yield GaugeMetricFamily("inferwire_kept_jobs", "Named jobs that have ended and are kept.", kept.jobs)
-    yield GaugeMetricFamily("inferwire_kept_result_bytes", "What kept jobs count, in bytes.", kept.byte_size)
+def of_results(kept: Kept) -> Iterable[Metric]:
+    """Give the gauges of what callers may still collect."""
+    return (
+        GaugeMetricFamily("inferwire_kept_jobs", "Named jobs that have ended and are kept.", kept.jobs),
+        GaugeMetricFamily("inferwire_kept_result_bytes", "What kept jobs count, in bytes.", kept.byte_size),
+    )
 
 
-def of_refusals(counts: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
-    """Yield the counter of the requests that were answered with an error of no job."""
+def of_refusals(counts: Mapping[tuple[str, str], int]) -> Iterable[Metric]:
+    """Give the counter of the requests that were answered with an error of no job."""
     refused = CounterMetricFamily(
         "inferwire_refused_requests", "Requests answered with an error that is no job's.", labels=("face", "code")
     )
     for labels, count in counts.items():
         refused.add_metric(labels, count)
-    yield refused
+    return (refused,)
 
 
-def of_renewals(refused: Mapping[str, bool], certificate_ends_at: float | None) -> Iterator[Metric]:
-    """Yield the gauges of files that are read again while the server serves."""
+def of_renewals(refused: Mapping[str, bool], certificate_ends_at: float | None) -> Iterable[Metric]:
+    """Give the gauges of files that are read again while the server serves."""
     ends = GaugeMetricFamily(
         "inferwire_certificate_expiration_timestamp_seconds", "When the certificate of both ports ends.", labels=()
     )
@@ -180,28 +223,28 @@ def of_renewals(refused: Mapping[str, bool], certificate_ends_at: float | None) 
     )
     for what, is_refused in refused.items():
         refusals.add_metric((what,), is_refused)
-    yield from (ends, refusals)
+    return (ends, refusals)
 
 
-def of_connections(counts: Mapping[str, int]) -> Iterator[Metric]:
-    """Yield the gauge of the connections that are open, by what is spoken on them."""
+def of_connections(counts: Mapping[str, int]) -> Iterable[Metric]:
+    """Give the gauge of the connections that are open, by what is spoken on them."""
     open_ones = GaugeMetricFamily("inferwire_connections", "Connections that are open.", labels=("kind",))
     for kind, count in counts.items():
         open_ones.add_metric((kind,), count)
-    yield open_ones
+    return (open_ones,)
 
 
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+def _buckets(values: _Values) -> list[tuple[str, float]]:
     """Give how many values lie below each bound."""
-    bounds = [*(str(float(bound)) for bound in histogram.bounds), "+Inf"]
-    return list(zip(bounds, accumulate(histogram.counts), strict=True))
+    bounds = [*(str(float(bound)) for bound in values.bounds), "+Inf"]
+    return list(zip(bounds, accumulate(values.counts), strict=True))
 
 
-def _by_labels(device: Device) -> dict[tuple[str, str, str], Occupancy]:
+def _by_labels(device: Device) -> dict[Counted, Occupancy]:
     """Add up the models of one name and version: there are two while a reload lets the old one finish."""
-    found: dict[tuple[str, str, str], Occupancy] = {}
+    found: dict[Counted, Occupancy] = {}
     for model in device.models:
-        occupancy, labels = device.occupancy_of(model), (*labels_of(model), device.name)
+        occupancy, labels = device.occupancy_of(model), Counted(*labels_of(model), device.name)
         known = found.get(labels, Occupancy(0, 0, 0))
         found[labels] = Occupancy(
             known.running + occupancy.running,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.busy_threads import BusyThreads
+from tests.busy_gil_thread import occupied
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -22,7 +22,9 @@ from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
-from inferwire_server.metrics import Metrics, of_occupancies, of_tallies
+from inferwire_server.gil_thread import GilThread
+from inferwire_server.metrics import Metrics, of_models, of_occupancies, of_refusals, of_renewals, of_tallies
+from inferwire_server.repository.catalogue import Served
 from inferwire_server.tallies import Tallies
 
 GOOD = Work((Tensor(BY_NAME["f32"], (1, 4), bytes(16)),), (0,))
@@ -75,7 +77,7 @@ async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Bat
     tallies, fake = Tallies(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
     clock = asyncio.get_running_loop().time
     async with Engine(FakeBackend({"m": fake}), QueueOptions(capacity=6), tallies.of, clock) as engine:
-        metrics = Metrics(partial(of_tallies, tallies), lambda: of_occupancies(engine.devices))
+        metrics = Metrics(GilThread(), partial(of_tallies, tallies), lambda: of_occupancies(engine.devices))
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=batching), "1")
         client = Client(engine, model)
         fake.gate.close()
@@ -110,7 +112,7 @@ async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
     tallies, fake = Tallies(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
     clock = asyncio.get_running_loop().time
     async with Engine(FakeBackend({"m": fake}), QueueOptions(), tallies.of, clock) as engine:
-        metrics = Metrics(partial(of_tallies, tallies), lambda: of_occupancies(engine.devices))
+        metrics = Metrics(GilThread(), partial(of_tallies, tallies), lambda: of_occupancies(engine.devices))
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=Batching(8)), "1")
         client = Client(engine, model)
         fake.gate.close()
@@ -133,7 +135,7 @@ async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
 
 async def test_executions_of_a_stack_that_run_one_by_one_are_inferences_each() -> None:
     tallies, fake = Tallies(), FakeModel(echo_spec("m"), choke, optimal_slots=1)
-    metrics = Metrics(partial(of_tallies, tallies))
+    metrics = Metrics(GilThread(), partial(of_tallies, tallies))
     clock = asyncio.get_running_loop().time
     async with Engine(FakeBackend({"m": fake}), QueueOptions(), tallies.of, clock) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"), "1")
@@ -149,7 +151,7 @@ async def test_slots_are_busy_for_as_long_as_inferences_run_however_many_jobs_th
     batching: Batching | None, rows: tuple[int, ...]
 ) -> None:
     now, tallies, fake = 0.0, Tallies(), FakeModel(echo_spec("m"), optimal_slots=1)
-    metrics = Metrics(partial(of_tallies, tallies))
+    metrics = Metrics(GilThread(), partial(of_tallies, tallies))
     async with Engine(FakeBackend({"m": fake}), QueueOptions(), tallies.of, lambda: now) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", batching=batching), "1")
         client = Client(engine, model)
@@ -167,7 +169,7 @@ async def test_slots_are_busy_for_as_long_as_inferences_run_however_many_jobs_th
 
 async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -> None:
     tallies = Tallies()
-    metrics = Metrics(partial(of_tallies, tallies))
+    metrics = Metrics(GilThread(), partial(of_tallies, tallies))
     async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), tallies.of) as engine:
         await engine.load(Source(Path("m.xml")), ModelOptions("m"))
         assert set(Scrape(metrics).outcomes) == {"finished", "failed", "cancelled", "expired", "invalid", "refused"}
@@ -176,7 +178,7 @@ async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -
 
 async def test_a_model_is_counted_under_its_name_whatever_signs_that_has() -> None:
     name, tallies = 'a\\n"b"\nc\\', Tallies()
-    metrics = Metrics(partial(of_tallies, tallies))
+    metrics = Metrics(GilThread(), partial(of_tallies, tallies))
     async with Engine(FakeBackend({name: FakeModel(echo_spec(name))}), QueueOptions(), tallies.of) as engine:
         await engine.load(Source(Path("m.xml")), ModelOptions(name), "1")
         families = [*text_string_to_metric_families(metrics.scrape().text().decode())]
@@ -192,7 +194,8 @@ async def test_buckets_have_what_is_below_their_bounds() -> None:
     tally = tallies.of("CPU", "uploaded")
     for rows in (1, 2, 3, 4, 300):
         tally.batch_sizes.observe(rows)
-    families = text_string_to_metric_families(Metrics(partial(of_tallies, tallies)).scrape().text().decode())
+    metrics = Metrics(GilThread(), partial(of_tallies, tallies))
+    families = text_string_to_metric_families(metrics.scrape().text().decode())
     (found,) = (family for family in families if family.name == "inferwire_batch_jobs")
     buckets = [(sample.labels["le"], sample.value) for sample in found.samples if "le" in sample.labels]
     assert buckets[:4] == [("1.0", 1), ("2.0", 2), ("4.0", 4), ("8.0", 4)]
@@ -200,23 +203,51 @@ async def test_buckets_have_what_is_below_their_bounds() -> None:
     assert (found.type, [sample.value for sample in found.samples[-2:]]) == ("histogram", [5, 310])
 
 
-async def test_a_scrape_is_of_one_moment_and_is_written_on_a_thread(threads: BusyThreads) -> None:
-    tallies = Tallies()
-    tally = tallies.of("CPU", "uploaded")
-    threads.occupy()
-    writing = asyncio.ensure_future(Metrics(partial(of_tallies, tallies)).text())
-    await asyncio.sleep(0)
-    assert not writing.done()
-    tally.submit(1)
-    threads.leave()
-    families = text_string_to_metric_families((await writing).decode())
-    (found,) = (family for family in families if family.name == "inferwire_submitted_jobs")
-    assert [sample.value for sample in found.samples] == [0]
+async def test_a_scrape_is_of_one_moment_and_is_written_on_a_thread() -> None:
+    tallies, fake = Tallies(), FakeModel(echo_spec("m"), optimal_slots=1)
+    versions, refusals, refused = [Served("m", "1")], Counter({("rest", "INVALID_INPUT"): 1}), {"the keys": False}
+    async with GilThread() as thread, Engine(FakeBackend({"m": fake}), QueueOptions(), tallies.of) as engine:
+        model = await engine.load(Source(Path("m.xml")), ModelOptions("m"), "1")
+        metrics = Metrics(
+            thread,
+            partial(of_tallies, tallies),
+            lambda: of_occupancies(engine.devices),
+            partial(of_models, versions),
+            partial(of_refusals, refusals),
+            partial(of_renewals, refused, None),
+        )
+        asked_at = of_all(metrics.scrape().text())
+        async with occupied(thread) as wait_for:
+            writing = asyncio.ensure_future(metrics.text())
+            await wait_for(1)
+            fake.gate.close()
+            client = Client(engine, model)
+            client.submit()
+            tally = tallies.of("CPU", model)
+            tally.refuse(1)
+            tally.end_runs(1, 0.5)
+            tally.wire.observe(0.5)
+            versions[0] = versions[0].fails("the test says so")
+            refusals["rest", "INVALID_INPUT"] += 1
+            refused["the keys"] = True
+        assert of_all(await writing) == asked_at
+        later = {*of_all(metrics.scrape().text())} - {*asked_at}
+        assert {line.partition(b"{")[0].removeprefix(b"inferwire_") for line in later} >= {
+            *(b"submitted_jobs_total", b"jobs_total", b"busy_slot_seconds_total", b"wire_seconds_sum", b"busy_slots"),
+            *(b"model_load_failed", b"refused_requests_total", b"renewal_refused"),
+        }
+        fake.gate.open()
+        await asyncio.gather(*client.ends)
+
+
+def of_all(text: bytes) -> list[bytes]:
+    """Give the lines of the sources' own metrics."""
+    return text.partition(b"# HELP process_")[0].splitlines()
 
 
 async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
     tallies = Tallies()
-    metrics = Metrics(partial(of_tallies, tallies))
+    metrics = Metrics(GilThread(), partial(of_tallies, tallies))
     clock = asyncio.get_running_loop().time
     async with Engine(FakeBackend({"m": FakeModel(echo_spec("m"))}), QueueOptions(), tallies.of, clock) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))
@@ -230,7 +261,7 @@ async def test_a_model_that_has_gone_is_not_kept_by_a_late_refusal() -> None:
 
 async def test_the_wire_s_time_is_what_a_finished_job_s_call_took_besides_it() -> None:
     now, tallies = 0.0, Tallies()
-    metrics = Metrics(partial(of_tallies, tallies))
+    metrics = Metrics(GilThread(), partial(of_tallies, tallies))
     engine_of = partial(Engine, FakeBackend({"m": FakeModel(echo_spec("m"), choke)}), QueueOptions(), tallies.of)
     async with engine_of(lambda: now) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m"))

@@ -17,7 +17,7 @@ from inferwire_server.sockets import listening
 
 
 def counted(composition: Composition) -> dict[str, float]:
-    (family,) = (each for each in composition.metrics.scrape().families if each.name == "inferwire_connections")
+    (family,) = (each for each in composition.metrics.scrape().collect() if each.name == "inferwire_connections")
     return {sample.labels["kind"]: sample.value for sample in family.samples}
 
 

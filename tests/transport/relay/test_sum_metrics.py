@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from inferwire_server.composition import Composition
 from inferwire_server.core.scheduling.lane import ModelKey
 from inferwire_server.crew import ALONE
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.metrics import Metrics, of_tallies
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening
@@ -40,7 +41,7 @@ def read(text: bytes) -> dict[Series, float]:
 
 def scrape(tallies: Tallies) -> bytes:
     """Read the metrics of a worker, without what Prometheus' own collectors say."""
-    return Metrics(partial(of_tallies, tallies)).scrape().text().partition(b"# HELP process_")[0]
+    return Metrics(GilThread(), partial(of_tallies, tallies)).scrape().text().partition(b"# HELP process_")[0]
 
 
 def count(tallies: Tallies, key: ModelKey, batches: Sequence[int], device: str = "CPU") -> Tallies:
@@ -66,7 +67,7 @@ def lines(text: bytes) -> list[str]:
 def test_a_worker_alone_says_what_it_says_in_its_order() -> None:
     tallies = count(Tallies(), "m", [1, 3, 500], device=NASTY)
     tallies.of("CPU", "other").refuse(2**40)
-    text = Metrics(partial(of_tallies, tallies)).scrape().text()
+    text = Metrics(GilThread(), partial(of_tallies, tallies)).scrape().text()
     assert {"process_max_fds", "process_start_time_seconds", "inferwire_jobs_total"} <= {name for name, _ in read(text)}
     found = sum_metrics([text])
     assert lines(found) == lines(text)
