@@ -315,6 +315,20 @@ def test_a_setting_that_cannot_be_served_is_named(flags: tuple[str, ...], reason
         assert log_line(log, "cannot serve")["reason"] == reason
 
 
+def test_threads_that_compute_let_the_loop_run_ten_times_as_soon_as_python_has_it() -> None:
+    ended = """
+import sys
+from pathlib import Path
+from inferwire_server.__main__ import run
+from inferwire_server.settings import Settings
+own = sys.getswitchinterval()
+code = run(Settings(cache_dir=Path("/dev/null/cache")))
+print(code, own / sys.getswitchinterval())
+"""
+    done = subprocess.run([sys.executable, "-c", ended], capture_output=True, text=True, check=True, timeout=END_S)
+    assert done.stdout.splitlines() == ["1 10.0"]
+
+
 def broken_repository(tmp_path: Path) -> Path:
     (tmp_path / "digits_mlp").symlink_to(DIGITS)
     broken = tmp_path / "broken" / "1"
