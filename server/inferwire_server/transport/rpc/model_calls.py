@@ -94,7 +94,7 @@ class ModelCalls:
         """List the nodes of an uploaded model."""
         source = decode_source(request.source, request.preprocessing)
         graph = await self._services.uploads.graph(self._session(context), source)
-        return await asyncio.to_thread(encode_nodes, graph)
+        return await self._services.gil_thread.run(encode_nodes, graph)
 
     async def compile(self, request: pb.CompileRequest, context: Context) -> pb.CompileResponse:
         """Compile an uploaded model."""
