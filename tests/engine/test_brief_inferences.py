@@ -108,15 +108,17 @@ async def test_a_brief_inference_does_not_wait_for_a_device_that_is_busy_with_an
         gate.close()
         large = FakeModel(echo_spec("large"), gate=gate)
         rig.device.add_model("large", Opened(large, ModelSlots.of(large, 2)))
-        jobs = [Job("large", Work((ROW,), (0,)), rig.now) for _ in range(2)]
+        ends = [asyncio.get_running_loop().create_future() for _ in range(2)]
+        jobs = [Job("large", Work((ROW,), (0,)), rig.now, on_end=end.set_result) for end in ends]
         for job in jobs:
             rig.device.submit(job)
-        _, end = rig.submit(Work((ROW,), (0,)))
-        async with asyncio.timeout(20):
-            assert (await end).result() == (ROW,)
-        states = [job.state for job in jobs]
-        gate.open()
-        assert states == [JobState.RUNNING, JobState.RUNNING]
+        try:
+            async with asyncio.timeout(20):
+                assert (await rig.submit(Work((ROW,), (0,)))[1]).result() == (ROW,)
+            assert [job.state for job in jobs] == [JobState.RUNNING, JobState.RUNNING]
+        finally:
+            gate.open()
+            await asyncio.gather(*ends)
 
 
 async def test_a_job_that_may_end_at_once_has_ended_when_submit_returns() -> None:
