@@ -121,6 +121,22 @@ async def test_a_brief_inference_does_not_wait_for_a_device_that_is_busy_with_an
             await asyncio.gather(*ends)
 
 
+async def test_an_inference_of_a_brief_model_that_a_thread_runs_takes_a_place() -> None:
+    async with a_rig() as rig:
+        await rig.learn()
+        await rig.submit(Work((ROW,), (0,)))[1]
+        large = FakeModel(echo_spec("large"))
+        rig.device.add_model("large", Opened(large, ModelSlots.of(large, 2)))
+        rig.gate.close()
+        unknown = [rig.submit(Work((stack_of(rows),), (0,)))[1] for rows in (2, 3)]
+        end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        job = Job("large", Work((ROW,), (0,)), rig.now, on_end=end.set_result)
+        rig.device.submit(job)
+        assert job.state is JobState.QUEUED
+        rig.gate.open()
+        await asyncio.gather(*unknown, end)
+
+
 async def test_a_job_that_may_end_at_once_has_ended_when_submit_returns() -> None:
     async with a_rig() as rig:
         await rig.learn()

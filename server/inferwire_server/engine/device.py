@@ -331,6 +331,8 @@ class Device:
         if placed.is_on_loop is not (place is LOOP):
             placed.is_on_loop = place is LOOP
             self._scheduler.set_brief(model, placed.is_on_loop)
+        if place is not LOOP:
+            self._scheduler.take_place(model, number)
         running = _Running(model, slots, number, slot, place, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
         steps = running.run.steps()
@@ -379,6 +381,7 @@ class Device:
         """Have a thread run the steps that are left, in the slot that they were scheduled for."""
         model, slots, number = running.model, running.slots, running.number
         slots.release(running.place)
+        self._scheduler.take_place(model, number)
         running.run.slot = slots[number]
         self._running[model, number] = running = running._replace(slot=slots[number], place=THREAD)
         self._hand_over(running, steps)

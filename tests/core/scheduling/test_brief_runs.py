@@ -63,6 +63,19 @@ def test_a_run_gives_back_the_place_that_it_took_and_no_other() -> None:
     assert started(scheduler.report("a", 0, DONE, 0.1)) == [waiting]
 
 
+def test_a_run_that_is_not_brief_after_all_takes_a_place_until_its_end() -> None:
+    scheduler = Scheduler(8, 1, "CPU")
+    scheduler.add_model("large", 1)
+    scheduler.add_model("brief", 1)
+    scheduler.set_brief("brief", is_brief=True)
+    scheduler.submit(make_job("brief"), 0.0)
+    for _ in range(2):
+        scheduler.take_place("brief", 0)
+    large = make_job("large")
+    assert started(scheduler.submit(large, 0.0)) == []
+    assert started(scheduler.report("brief", 0, DONE, 0.1)) == [large]
+
+
 def test_who_is_brief_no_more_waits_for_a_place() -> None:
     scheduler = busy()
     scheduler.set_brief("brief", is_brief=False)
