@@ -288,6 +288,32 @@ async def test_what_has_begun_on_the_loop_goes_on_on_threads_once_an_inference_h
         await rig.learn()
 
 
+async def test_what_leaves_the_loop_takes_a_place() -> None:
+    def refuse(tensor: Tensor) -> Tensor:
+        if len(rig.threads) == 1:
+            rig.gate.close()
+            raise ServingError(Code.INFERENCE_FAILED, "no")
+        return tensor
+
+    async with a_rig() as rig:
+        await rig.learn()
+        await rig.submit(Work((ROW,), (0,)))[1]
+        rig.threads.clear()
+        rig.compute = refuse
+        stack = rig.submit(Work((stack_of(2),), (0,), executions=2, one_by_one=True))[1]
+        await asyncio.to_thread(rig.gate.wait_held, 1)
+        large = FakeModel(echo_spec("large"), gate=rig.gate)
+        rig.device.add_model("large", Opened(large, ModelSlots.of(large, 2)))
+        ends: list[asyncio.Future[Job]] = [asyncio.get_running_loop().create_future() for _ in range(2)]
+        jobs = [Job("large", Work((ROW,), (0,)), rig.now, on_end=end.set_result) for end in ends]
+        for job in jobs:
+            rig.device.submit(job)
+        states = [job.state for job in jobs]
+        rig.gate.open()
+        await asyncio.gather(stack, *ends)
+        assert states == [JobState.RUNNING, JobState.QUEUED]
+
+
 async def test_a_batch_that_fails_on_the_loop_falls_apart_on_a_thread() -> None:
     def refuse_several(tensor: Tensor) -> Tensor:
         if tensor.shape[0] > 1:

@@ -6,9 +6,9 @@ for each compilation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 from inferwire.arguments import as_integer, as_size, incompatible, openvino_class
 from inferwire.completion import Completed
@@ -26,6 +26,8 @@ from inferwire.transport.protocol import Transport
 from inferwire.values.layout import Layout
 from inferwire.values.partial_shape import PartialShape
 from inferwire_proto.preprocessing import Call
+
+Held = TypeVar("Held", Output, Node)
 
 _RESHAPE_SIGNATURES = (
     "(self: Model, partial_shape: PartialShape | list | tuple | str, variables_shapes: dict = {}) -> None",
@@ -179,9 +181,9 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         except ModelFailed as error:
             raise ModelFailed(self._files.in_own_words(str(error)), error.retry_after_s) from None
         self._reshape, self._preprocessing, self._nodes = reshape, preprocessing, None
-        self._inputs = _following([] if are_new else self._inputs, description.inputs)
-        self._outputs = _following(self._outputs, description.outputs)
-        self._sinks = _nodes_following(self._sinks, description.sinks)
+        self._inputs = _following([] if are_new else self._inputs, description.inputs, _output)
+        self._outputs = _following(self._outputs, description.outputs, _output)
+        self._sinks = _following(self._sinks, description.sinks, node_of)
         return description
 
     def _contents(self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]) -> ModelContents:
@@ -233,22 +235,15 @@ def _output(description: PortDescription) -> Output:
     return Output(description, node_of(description))
 
 
-def _following(ports: list[Output], descriptions: Sequence[PortDescription]) -> list[Output]:
-    """Keep the ports that users may hold, with what is said of them now."""
-    if not ports:
-        return [_output(description) for description in descriptions]
-    for port, description in zip(ports, descriptions, strict=True):
-        port.follow(description)
-    return ports
-
-
-def _nodes_following(nodes: list[Node], descriptions: Sequence[PortDescription]) -> list[Node]:
-    """Keep the nodes that users may hold, with what is said of them now."""
-    if not nodes:
-        return [node_of(description) for description in descriptions]
-    for node, description in zip(nodes, descriptions, strict=True):
-        node.follow(description)
-    return nodes
+def _following(
+    held: list[Held], descriptions: Sequence[PortDescription], make: Callable[[PortDescription], Held]
+) -> list[Held]:
+    """Keep the ports or nodes that users may hold, with what is said of them now; make them where there are none."""
+    if not held:
+        return [make(description) for description in descriptions]
+    for each, description in zip(held, descriptions, strict=True):
+        each.follow(description)
+    return held
 
 
 def _wire_name(port: Output) -> str:

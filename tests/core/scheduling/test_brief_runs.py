@@ -16,12 +16,18 @@ from inferwire_server.errors import ServingError
 ROW = Work((Tensor(BY_NAME["u8"], (1, 1), b"0"),), (0,))
 
 
-def busy(capacity: int = 8, brief: Terms | None = None, waiting: int = 1) -> Scheduler:
-    """Give a scheduler whose only place a large model has, with more jobs behind; beside it is a brief model."""
+def idle(capacity: int = 8, brief: Terms | None = None) -> Scheduler:
+    """Give a scheduler with one place, for a large model and a brief one."""
     scheduler = Scheduler(capacity, 1, "CPU")
     scheduler.add_model("large", 1)
     scheduler.add_model("brief", 2, brief or Terms())
     scheduler.set_brief("brief", is_brief=True)
+    return scheduler
+
+
+def busy(capacity: int = 8, brief: Terms | None = None, waiting: int = 1) -> Scheduler:
+    """Give one whose place the large model has, with more jobs behind."""
+    scheduler = idle(capacity, brief)
     # What a run of either takes is known.
     scheduler.submit(make_job("large"), 0.0)
     scheduler.report("large", 0, DONE, 0.1)
@@ -41,10 +47,7 @@ def test_a_brief_run_does_not_wait_for_a_place() -> None:
 
 
 def test_nobody_waits_for_the_place_of_a_brief_run() -> None:
-    scheduler = Scheduler(8, 1, "CPU")
-    scheduler.add_model("large", 1)
-    scheduler.add_model("brief", 1)
-    scheduler.set_brief("brief", is_brief=True)
+    scheduler = idle()
     scheduler.submit(make_job("brief"), 0.0)
     large = make_job("large")
     assert started(scheduler.submit(large, 0.0)) == [large]
@@ -64,10 +67,7 @@ def test_a_run_gives_back_the_place_that_it_took_and_no_other() -> None:
 
 
 def test_a_run_that_is_not_brief_after_all_takes_a_place_until_its_end() -> None:
-    scheduler = Scheduler(8, 1, "CPU")
-    scheduler.add_model("large", 1)
-    scheduler.add_model("brief", 1)
-    scheduler.set_brief("brief", is_brief=True)
+    scheduler = idle()
     scheduler.submit(make_job("brief"), 0.0)
     for _ in range(2):
         scheduler.take_place("brief", 0)

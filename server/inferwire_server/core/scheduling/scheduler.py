@@ -88,7 +88,7 @@ class Scheduler:
         if self._bound:
             ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
         if self._any_delays:
-            lanes = [lane for lane in self._lanes.values() if lane.idle and self._has_place(lane)]
+            lanes = [lane for lane in self._lanes.values() if lane.has_delay and lane.idle and self._has_place(lane)]
             ends += [lane.held_until(group) for lane in lanes for group in lane.queues]
         return min((end for end in ends if end is not None), default=None)
 
