@@ -12,6 +12,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from math import inf
 from time import monotonic
@@ -110,8 +111,6 @@ def speaking(new: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None
 async def _speak(
     new: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None, connection: socket.socket
 ) -> None:
-    try:
+    # It fails where the peer has gone, or does not speak TLS as this side does, which it was told. The loop closes it.
+    with suppress(OSError):
         await asyncio.get_running_loop().connect_accepted_socket(new, connection, ssl=tls)
-    except OSError:
-        # The peer has gone, or does not speak TLS as this side does, which it was told.
-        connection.close()
