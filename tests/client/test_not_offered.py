@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import rlcompleter
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -10,6 +11,7 @@ import openvino
 import pytest
 
 import inferwire
+from inferwire.graph.nodes import node_of
 from inferwire.graph.ports import PortDescription
 from inferwire.models.graph_nodes import InnerNode
 from inferwire.not_offered import MEMBERS, TOP_LEVEL, sentence
@@ -50,12 +52,12 @@ def test_a_graph_is_not_built_here() -> None:
 
 def test_a_node_that_is_no_port_s_does_not_tell_what_it_was_made_with() -> None:
     port = PortDescription(frozenset(), inferwire.Type.f32, inferwire.PartialShape([2]), "halves", "Split", "")
-    node = InnerNode(GraphNode(port, {}, 2, (port, port)))
-    with pytest.raises(RuntimeError, match=r"get_attributes\(\) of a node .* is not offered by inferwire"):
-        node.get_attributes()
-    for name in ("input_value", "rt_info"):
-        with pytest.raises(AttributeError, match=f"openvino.Node.{name} is not offered by inferwire"):
-            getattr(node, name)
+    for node in (InnerNode(GraphNode(port, {}, 2, (port, port))), node_of(replace(port, node_type="Assign"))):
+        with pytest.raises(RuntimeError, match=r"get_attributes\(\) of a node .* is not offered by inferwire"):
+            node.get_attributes()
+        for name in ("input_value", "rt_info"):
+            with pytest.raises(AttributeError, match=f"openvino.Node.{name} is not offered by inferwire"):
+                getattr(node, name)
 
 
 def test_any_other_member_is_an_ordinary_error(transport: Any) -> None:

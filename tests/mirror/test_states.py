@@ -46,8 +46,8 @@ def test_states_are_named_and_begin_with_zeros(compiled: Any) -> None:
 
 
 def facts(sink: Any) -> tuple[object, ...]:
-    output = sink.output(0)
-    return sink.friendly_name, sink.get_type_name(), str(output.partial_shape), output.element_type.type_name
+    output, sizes = sink.output(0), (sink.get_input_size(), sink.get_output_size())
+    return sink.friendly_name, sink.get_type_name(), sizes, str(output.partial_shape), output.element_type.type_name
 
 
 def test_a_model_that_is_read_tells_what_writes_its_states(runtime: Runtime) -> None:
@@ -61,6 +61,12 @@ def test_a_model_that_is_read_tells_what_writes_its_states(runtime: Runtime) -> 
         model.get_sink_index(0)
     assert runtime.core.read_model(runtime.models["relu"]).get_sinks() == []
     assert runtime.core.compile_model(model, "CPU").get_runtime_model().get_sinks() == []
+
+
+def test_what_writes_states_is_among_the_nodes(runtime: Runtime) -> None:
+    model = runtime.core.read_model(runtime.models["many_states"])
+    writing = [node for node in model.get_ordered_ops() if node.get_type_name() == "Assign"]
+    assert sorted(map(model.get_sink_index, writing)) == list(range(len(STATES)))
 
 
 def test_what_writes_states_follows_new_shapes(runtime: Runtime) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from inferwire.arguments import Unpicklable, as_size, incompatible
 from inferwire.completion import Completed
 from inferwire.graph.ports import Output, PortDescription
-from inferwire.not_offered import PartlyMirrored
+from inferwire.not_offered import PartlyMirrored, refuse
 from inferwire.values.layout import Layout, as_layout
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.shapes import Shape
@@ -263,7 +263,30 @@ class Result(Node):
         return 1
 
 
-_KINDS: Mapping[str, type[Node]] = {"Parameter": Parameter, "Result": Result}
+class Assign(Node):
+    """The node that writes a state. Mirrors the part of `openvino.Node` that tells what it is.
+
+    Differs from OpenVINO: it does not tell which state.
+    """
+
+    __slots__ = ()
+
+    _mirrors = "Node"
+
+    def get_input_size(self) -> int:
+        """Give the number of the node's inputs: one. Mirrors `openvino.Node.get_input_size`."""
+        return 1
+
+    def get_attributes(self) -> dict[str, Any]:
+        """Refuse to give what the node was made with, which is not known here.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        refuse("get_attributes() of a node that writes a state")
+
+
+_KINDS: Mapping[str, type[Node]] = {"Assign": Assign, "Parameter": Parameter, "Result": Result}
 
 
 def node_of(description: PortDescription) -> Node:

@@ -148,8 +148,8 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         """
         if self._nodes is None:
             graph = self._transport.graph(self._contents(self._reshape, self._preprocessing))
-            described = (*graph.model.inputs, *graph.model.outputs)
-            ends = zip(described, (*self.parameters, *self.results), strict=True)
+            described = (*graph.model.inputs, *graph.model.outputs, *graph.model.sinks)
+            ends = zip(described, (*self.parameters, *self.results, *self._sinks), strict=True)
             own = {(end.node_type, end.node_name): node for end, node in ends}
             self._nodes = [
                 own.get((node.description.node_type, node.description.node_name)) or InnerNode(node)

@@ -17,7 +17,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import DYNAMIC_TYPE, GraphNode, LayerTime, ModelGraph
 from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.core.specs import ModelSpec, PortSpec
+from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
@@ -88,8 +88,7 @@ class OpenVinoBackend:
 
     def read(self, source: Source) -> ModelSpec:
         """Read a model without compiling it."""
-        model = translate(Code.MODEL_FAILED, lambda: read_model(self._core, source))
-        return replace(spec_of(model.friendly_name, model, states_of(model)), sinks=_sinks_of(model))
+        return translate(Code.MODEL_FAILED, lambda: _spec_of(read_model(self._core, source)))
 
     def graph(self, source: Source) -> ModelGraph:
         """Describe the graph of a model without compiling it."""
@@ -220,9 +219,10 @@ class OpenVinoModel:
             ) from error
 
 
-def _sinks_of(model: ov.Model) -> tuple[PortSpec, ...]:
-    outputs = [sink.output(0) for sink in model.get_sinks()]
-    return ports_of(outputs, [set[str]()] * len(outputs), "sink", _NODE_TYPES)
+def _spec_of(model: ov.Model) -> ModelSpec:
+    written = [sink.output(0) for sink in model.get_sinks()]
+    sinks = ports_of(written, [set[str]()] * len(written), "sink", _NODE_TYPES)
+    return replace(spec_of(model.friendly_name, model, states_of(model)), sinks=sinks)
 
 
 def _runtime_graph(compiled: ov.CompiledModel) -> ModelGraph:
@@ -230,10 +230,7 @@ def _runtime_graph(compiled: ov.CompiledModel) -> ModelGraph:
 
 
 def _graph(model: ov.Model, info_of: Callable[[Any], Mapping[str, Any]] = lambda _: {}) -> ModelGraph:
-    return ModelGraph(
-        spec_of(model.friendly_name, model, states_of(model)),
-        tuple(_node(node, info_of(node)) for node in model.get_ordered_ops()),
-    )
+    return ModelGraph(_spec_of(model), tuple(_node(node, info_of(node)) for node in model.get_ordered_ops()))
 
 
 def _node(node: Any, info: Mapping[str, Any]) -> GraphNode:
