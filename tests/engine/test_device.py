@@ -193,6 +193,27 @@ async def test_a_binding_ends_where_no_thread_can_let_its_states_go() -> None:
         await rig.device.remove_model("bound", GONE)
 
 
+@pytest.mark.parametrize("ending", ["cancelled", "load failed", "removed"])
+async def test_a_binding_ends_whose_only_job_has_waited_for_a_model_that_is_unloaded(ending: str) -> None:
+    async with a_rig() as rig:
+        rig.device.add_model("bound", Opened(rig.model, ModelSlots.of(rig.model, 1)), Terms(binding=BindingTerms()))
+        assert rig.device.let_go("bound")
+        ended: list[Binding] = []
+        first, second = (rig.device.bind("bound", ended.append) for _ in range(2))
+        jobs = [Job("bound", WORK, 0.0, binding=binding) for binding in (first, second)]
+        for job in jobs:
+            rig.device.submit(job)
+        if ending == "cancelled":
+            for job in jobs:
+                rig.device.cancel(job, "nobody waits")
+        elif ending == "load failed":
+            rig.device.end_waiting("bound", GONE)
+        drained = rig.device.remove_model("bound", GONE)
+        assert all(job.state.is_terminal for job in jobs)
+        assert ended == [first, second]
+        await drained
+
+
 class Kept:
     """What a slot keeps for its caller, and takes long to let go of."""
 

@@ -291,7 +291,9 @@ class Device:
         _tell(job.on_end, job)
 
     def _unbind(self, binding: Binding, slot: int | None) -> None:
-        bound = None if slot is None else self._placed[binding.model].slots.take(slot)
+        opened = self.opened(binding.model)
+        # A caller may be bound, and go, while the model is unloaded.
+        bound = None if slot is None or opened is None else opened.slots.take(slot)
         if bound is not None:
             self.free(bound)
         _tell(binding.on_end, binding)
