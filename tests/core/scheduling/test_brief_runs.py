@@ -101,13 +101,18 @@ def test_brief_runs_take_no_more_than_their_share() -> None:
     assert started(scheduler.report("large", 0, DONE, 10.0))[0] is job
 
 
-def test_a_full_queue_takes_what_need_not_wait() -> None:
-    scheduler = busy(capacity=2, waiting=2)
-    with pytest.raises(ServingError, match="queue is full"):
-        scheduler.submit(make_job("large", 0.1), 0.1)
-    # It has more executions than its model's own part of the queue has room for.
-    job = Job("brief", Work((), (), executions=2), 0.1)
-    assert started(scheduler.submit(job, 0.1)) == [job]
+def test_a_full_queue_takes_no_more_of_a_brief_model_than_its_part() -> None:
+    scheduler = Scheduler(4, 1, "CPU")
+    scheduler.add_model("large", 1)
+    scheduler.add_model("brief", 1)
+    scheduler.set_brief("brief", is_brief=True)
+    for _ in range(5):
+        scheduler.submit(make_job("large", priority=1), 0.0)
+    for _ in range(2):
+        assert started(scheduler.submit(make_job("brief"), 0.0)) == []
+    for model in ("large", "brief"):
+        with pytest.raises(ServingError, match="6 jobs are waiting, at most 4 may"):
+            scheduler.submit(make_job(model), 0.0)
 
 
 def test_a_batch_that_waits_for_more_is_woken_for_though_all_places_are_taken() -> None:

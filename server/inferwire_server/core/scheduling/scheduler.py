@@ -324,7 +324,7 @@ class Scheduler:
         """Whether work fits in the queue, or need not wait, or is within its model's own part of a full queue."""
         if self._fits(work):
             return True
-        if self._has_place(lane) and lane.need_not_wait(work, binding):
+        if self._taken < self._limit and lane.need_not_wait(work, binding):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         part = lane.share.weight / weights
