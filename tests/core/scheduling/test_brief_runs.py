@@ -115,6 +115,16 @@ def test_a_full_queue_takes_no_more_of_a_brief_model_than_its_part() -> None:
             scheduler.submit(make_job(model), 0.0)
 
 
+def test_who_has_no_slots_for_now_keeps_no_brief_run_waiting() -> None:
+    scheduler = idle()
+    scheduler.add_model("away", 1)
+    scheduler.take_slots("away")
+    scheduler.submit(make_job("away", priority=1), 0.0)
+    scheduler.submit(make_job("large"), 0.0)
+    job = make_job("brief")
+    assert started(scheduler.submit(job, 0.0)) == [job]
+
+
 def test_a_batch_that_waits_for_more_is_woken_for_though_all_places_are_taken() -> None:
     scheduler = busy(brief=Terms(batching=Batching(4, max_delay_s=0.01)))
     scheduler.submit(Job("brief", ROW, 0.1), 0.1)

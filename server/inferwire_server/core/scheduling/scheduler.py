@@ -300,7 +300,8 @@ class Scheduler:
     def _next(self, now: float) -> tuple[Lane, Group | None] | None:
         """Find what starts next: whose turn it is of all that may start.
 
-        While all places are taken, that is a brief run, unless it is another's turn who waits for a place.
+        While all places are taken, that is a brief run, unless it is another's turn who waits for a place. Who has no
+        slots for now waits for those.
         """
         is_full = self._taken >= self._limit
         if is_full and not any(lane.is_brief and lane.queues for lane in self._lanes.values()):
@@ -308,7 +309,8 @@ class Scheduler:
         best, best_turn = None, None
         for lane in self._lanes.values():
             may_start = lane.has_slots_left and self._has_place(lane)
-            if not lane.queues or not (may_start or is_full) or (found := lane.next_group(now)) is None:
+            takes_part = lane.slots > 0 if is_full else may_start
+            if not lane.queues or not takes_part or (found := lane.next_group(now)) is None:
                 continue
             (urgency, arrival), group = found
             turn = (urgency, self._shares.turn(lane.share), arrival)
