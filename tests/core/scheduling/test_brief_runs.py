@@ -132,3 +132,19 @@ def test_a_batch_that_waits_for_more_is_woken_for_though_all_places_are_taken() 
     assert started(scheduler.submit(job, 0.2)) == []
     assert scheduler.next_wake == pytest.approx(0.21)
     assert started(scheduler.wake(0.22)) == [job]
+
+
+def test_a_batch_that_has_waited_and_has_not_its_turn_asks_for_no_wake() -> None:
+    scheduler = Scheduler(8, 2, "CPU")
+    scheduler.add_model("large", 2)
+    scheduler.add_model("brief", 2, Terms(batching=Batching(4, max_delay_s=0.01)))
+    scheduler.submit(Job("brief", ROW, 0.0), 0.0)
+    scheduler.set_brief("brief", is_brief=True)
+    scheduler.submit(make_job("large"), 0.0)
+    urgent, job = make_job("large", priority=1), Job("brief", ROW, 0.0)
+    for waiting in (urgent, job):
+        assert started(scheduler.submit(waiting, 0.0)) == []
+    assert scheduler.next_wake == 0.01
+    assert scheduler.wake(0.01) == []
+    assert scheduler.next_wake is None
+    assert started(scheduler.report("large", 0, DONE, 0.02)) == [urgent, job]

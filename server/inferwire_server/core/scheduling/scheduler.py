@@ -59,6 +59,7 @@ class Scheduler:
         self._queued = 0
         self._carried_bytes = 0
         self._taken = 0
+        self._dispatched_at = -inf
         self._limit = 0 if limit is None else limit
 
     @property
@@ -89,7 +90,9 @@ class Scheduler:
             ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
         if self._any_delays:
             lanes = [lane for lane in self._lanes.values() if lane.has_delay and lane.idle and self._has_place(lane)]
-            ends += [lane.held_until(group) for lane in lanes for group in lane.queues]
+            held = [until for lane in lanes for group in lane.queues if (until := lane.held_until(group)) is not None]
+            # Whoever might have started by then waits for another's turn, and not for a time.
+            ends += [until for until in held if until > self._dispatched_at]
         return min((end for end in ends if end is not None), default=None)
 
     def occupancy_of(self, model: ModelKey) -> Occupancy:
@@ -279,6 +282,7 @@ class Scheduler:
         return effects
 
     def _dispatch(self, now: float) -> list[Effect]:
+        self._dispatched_at = now
         effects: list[Effect] = []
         while self._queued and (found := self._next(now)) is not None:
             lane, group = found
