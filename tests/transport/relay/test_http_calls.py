@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from tests.transport.served_methods import guard_of, served_methods
 
 from inferwire_server.crew import Crew
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.http.exchange import exchange_of
@@ -32,7 +33,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def relayed(crew: Crew, colleagues: Colleagues, refusals: Refusals) -> RelayedApp:
-    return RelayedApp(app, Routing(crew, colleagues, frozenset[str]), colleagues, refusals, 1000)
+    return RelayedApp(app, Routing(crew, colleagues, frozenset[str], GilThread()), colleagues, refusals, 1000)
 
 
 @pytest.fixture

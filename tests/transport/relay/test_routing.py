@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ import pytest
 from inferwire_proto.errors import Code
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.transport.relay.audiences import Audience, Everywhere, Reach, Summed
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.routing import Routing, SumLimits
@@ -64,7 +66,7 @@ async def colleagues() -> AsyncIterator[Colleagues]:
 
 
 def routing(index: int, colleagues: Colleagues, stateful: frozenset[str] = STATEFUL) -> Routing:
-    return Routing(crew(index), colleagues, lambda: stateful)
+    return Routing(crew(index), colleagues, lambda: stateful, GilThread())
 
 
 async def test_the_lead_answers_first_then_every_follower_at_once_and_alone(colleagues: Colleagues) -> None:
@@ -77,6 +79,17 @@ async def test_a_sum_is_made_of_all_answers_the_lead_s_first(colleagues: Colleag
     asked = Asked(0)
     assert await routing(0, colleagues).answer(SUMMED, asked) == b"0+1+2"
     assert asked.order[:3] == ["here", "1-alone", "2-alone"]
+
+
+async def test_a_sum_does_not_keep_the_loop(colleagues: Colleagues) -> None:
+    where: list[threading.Thread] = []
+
+    def add(answers: Sequence[bytes]) -> bytes:
+        where.append(threading.current_thread())
+        return b""
+
+    await routing(0, colleagues).answer(Summed(add), Asked(0))
+    assert where != [threading.current_thread()]
 
 
 @pytest.mark.parametrize("audience", [Everywhere.MODELS, SUMMED], ids=["everywhere", "summed"])
@@ -197,7 +210,7 @@ async def test_a_change_is_made_everywhere_though_its_caller_leaves(colleagues: 
 async def test_a_worker_that_does_not_answer_in_time_fails_the_sum(
     colleagues: Colleagues, index: int, silent: set[int], told: int
 ) -> None:
-    impatient = Routing(crew(index), colleagues, frozenset[str], SumLimits(part_s=0.01, whole_s=0.01))
+    impatient = Routing(crew(index), colleagues, frozenset[str], GilThread(), SumLimits(part_s=0.01, whole_s=0.01))
     asked = Asked(index, silent=frozenset(silent))
     with pytest.raises(ServingError, match=f"worker {told} of this server has not answered within 0.01 s") as refused:
         await impatient.answer(SUMMED, asked)

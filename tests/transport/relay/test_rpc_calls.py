@@ -8,6 +8,7 @@ import pytest
 
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.open_inference.stubs.grpc_service_pb2 import LogSettingsRequest
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.routing import Routing
@@ -32,7 +33,7 @@ def relayed(index: int) -> UnaryCall:
     async def call(data: bytes, _: Context) -> bytes:
         return b"here"
 
-    return RpcRelay(Routing(crew, colleagues, frozenset[str]), colleagues).around(LOG_SETTINGS, call)
+    return RpcRelay(Routing(crew, colleagues, frozenset[str], GilThread()), colleagues).around(LOG_SETTINGS, call)
 
 
 FROM_OUTSIDE = cast("Any", FromOutside())

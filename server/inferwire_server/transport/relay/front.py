@@ -29,6 +29,6 @@ def front_of(crew: Crew, app: ASGIApp, colleagues: Colleagues, services: Service
     """Put the crew behind an application and gRPC calls; nothing where there is but one worker."""
     if crew.count == 1:
         return CrewFront(app)
-    routing = Routing(crew, colleagues, lambda: services.models.stateful)
+    routing = Routing(crew, colleagues, lambda: services.models.stateful, services.gil_thread)
     relayed = RelayedApp(app, routing, colleagues, services.refusals, max_body_bytes)
     return CrewFront(relayed, RpcRelay(routing, colleagues).around, {CREW_CALL: crew_call(app, colleagues, relayed)})

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from inferwire_proto.errors import Code
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
+from inferwire_server.gil_thread import GilThread
 from inferwire_server.transport.relay.audiences import Audience, Everywhere, Reach, Summed
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.sums import Sum
@@ -50,7 +51,7 @@ class RelayedCall(Protocol[A]):
         ...
 
     def added(self, add: Sum, answers: Sequence[A]) -> A:
-        """Make one answer of several, this worker's first."""
+        """Make one answer of several, this worker's first. Not called on the loop: it may take long."""
         ...
 
 
@@ -62,11 +63,13 @@ class Routing:
         crew: Crew,
         colleagues: Colleagues,
         stateful: Callable[[], frozenset[str]],
+        gil_thread: GilThread,
         limits: SumLimits | None = None,
     ) -> None:
         self._crew = crew
         self._colleagues = colleagues
         self._stateful = stateful
+        self._gil_thread = gil_thread
         self._limits = limits or SumLimits()
         self._turns = {kind: asyncio.Lock() for kind in Everywhere}
         self._changes: set[asyncio.Future[Any]] = set()
@@ -99,7 +102,8 @@ class Routing:
                 return await call.at(worker, alone=True)
 
         own = await call.here()
-        return call.added(add, [own, *await self._colleagues.each(part)])
+        # Scrapes of a hundred models take a tenth of a second to add up.
+        return await self._gil_thread.run(call.added, add, [own, *await self._colleagues.each(part)])
 
     async def _sum_of_lead(self, call: RelayedCall[A]) -> A:
         async with _in_time(LEAD, self._limits.whole_s):
