@@ -52,7 +52,7 @@ class Run(NamedTuple):
     """What a slot is running, since when, and the device time that its model was charged for it.
 
     Attributes:
-        takes_place: Whether it is one of those of which the device runs only so many at once.
+        takes_place: Whether it takes one of the device's places.
     """
 
     jobs: tuple[Job, ...]
@@ -75,7 +75,7 @@ class Lane:
         running: What each busy slot runs, by its number.
         is_draining: Whether it takes no more jobs.
         pace_s: How long an execution takes by itself; None before the first.
-        is_brief: Whether its runs are so brief that they run besides those of which the device runs only so many.
+        is_brief: Whether its runs are so brief that they take none of the device's places.
     """
 
     model: ModelKey
@@ -173,13 +173,9 @@ class Lane:
         """Whether one more of its jobs may run. Bound or not, no more run at once than there are shared slots."""
         return len(self.running) < self.slots
 
-    def has_idle_slot(self, group: Group | None) -> bool:
-        """Whether a job of this group finds an idle slot."""
-        if not self.has_slots_left:
-            return False
-        if isinstance(group, Binding):
-            return self._is_idle(group)
-        return bool(self.idle)
+    def has_idle_slot(self, binding: Binding | None) -> bool:
+        """Whether a job finds an idle slot: that of its binding, or without one any that callers share."""
+        return self.has_slots_left and (bool(self.idle) if binding is None else self._is_idle(binding))
 
     def runs_at_once(self, job: Job) -> bool:
         """Whether a job that comes while nobody waits finds a slot and need not wait for others to run with."""
@@ -187,25 +183,28 @@ class Lane:
 
     def need_not_wait(self, work: Work, binding: Binding | None) -> bool:
         """Whether work finds a slot, and makes those of its group that wait for others enough to run."""
+        if not self.has_idle_slot(binding):
+            return False
         group = self.group_of(work, binding)
         if group is None or binding is not None:
-            return self.has_idle_slot(group)
+            return True
         waiting = self.queues[group].rows if group in self.queues else 0
-        return self.has_idle_slot(group) and not self._may_hold(waiting + count_rows(work))
+        return not self._may_hold(waiting + count_rows(work))
 
-    def begin(self, group: Group | None, run: Run) -> int:
-        """Give a run the slot that jobs of this group find, and tell which; there has to be one."""
-        slot = group.slot if isinstance(group, Binding) and group.slot is not None else self.idle.popleft()
+    def begin(self, run: Run) -> int:
+        """Give a run an idle slot, and tell which: that of its binding, or one that callers share."""
+        binding = run.jobs[0].binding
+        slot = self.idle.popleft() if binding is None or binding.slot is None else binding.slot
         self.running[slot] = run
-        self._line_up(run.jobs[0].binding)
+        self._line_up(binding)
         return slot
 
     def end(self, slot: int) -> Run | None:
         """Take a slot back, and give what it ran; None if it ran nothing. One that is bound stays its binding's."""
         run = self.running.pop(slot, None)
-        if run is not None and slot < self.slots:
-            self.idle.append(slot)
         if run is not None:
+            if slot < self.slots:
+                self.idle.append(slot)
             self._line_up(run.jobs[0].binding)
         return run
 

@@ -37,9 +37,9 @@ class Scheduler:
     The queue is full when as many jobs wait as `capacity` says, or when their inputs take `most_bytes`.
     It still admits jobs of a model that has less waiting than its weight's part of both, so that a
     flood of one model's jobs does not shut the others out.
-    `limit` bounds how many inferences run at once; None takes the largest number of slots that any
-    of the models has, since each of them alone would fill the device. Brief ones, which end before
-    a place could matter, do not count and need not wait for one. `device` is its name in the errors
+    `limit` is how many places the device has: one for each inference that runs. None takes the largest
+    number of slots that any of the models has, since each of them alone would fill the device. Brief
+    inferences, which end before a place could matter, take none. `device` is its name in the errors
     that callers get.
     """
 
@@ -154,7 +154,7 @@ class Scheduler:
         return [*self._unbound(lane.bindings.release(binding)), *self._dispatch(now)]
 
     def set_brief(self, model: ModelKey, is_brief: bool) -> None:
-        """Say whether what a model runs from now on is too brief to wait for the device: it takes no place there."""
+        """Say whether what a model runs from now on is too brief to wait for a place, and so takes none."""
         self._lane(model).is_brief = is_brief
 
     def take_place(self, model: ModelKey, slot: int) -> None:
@@ -208,7 +208,7 @@ class Scheduler:
         if job.deadline is not None:
             self._deadlines.add(job, job.deadline)
         if not (waits or self._queued) and self._has_place(lane) and lane.runs_at_once(job):
-            return [self._start(lane, job.binding, (job,), job.work.executions, now)]
+            return [self._start(lane, (job,), job.work.executions, now)]
         lane.push(job, self._arrivals)
         self._queued += job.work.executions
         self._carried_bytes += job.work.carried_bytes
@@ -290,40 +290,40 @@ class Scheduler:
             executions = sum([job.work.executions for job in jobs])
             self._queued -= executions
             self._carried_bytes -= sum([job.work.carried_bytes for job in jobs])
-            effects.append(self._start(lane, group, jobs, executions, now))
+            effects.append(self._start(lane, jobs, executions, now))
         return effects
 
-    def _start(self, lane: Lane, group: Group | None, jobs: tuple[Job, ...], executions: int, now: float) -> Start:
+    def _start(self, lane: Lane, jobs: tuple[Job, ...], executions: int, now: float) -> Start:
         takes_place = not lane.is_brief
         self._taken += takes_place
-        slot = lane.begin(group, Run(jobs, executions, now, self._shares.begin(lane.share), takes_place))
+        slot = lane.begin(Run(jobs, executions, now, self._shares.begin(lane.share), takes_place))
         for job in jobs:
             job.start(now)
         return Start(jobs, slot, executions)
 
     def _next(self, now: float) -> tuple[Lane, Group | None] | None:
-        """Find what starts next: whose turn it is of all that may start.
+        """Find whose turn it is, and give that lane and the group whose jobs start; None where nobody starts.
 
-        While all places are taken, that is a brief run, unless it is another's turn who waits for a place. Who has no
-        slots for now waits for those.
+        While all places are taken, all that wait have their turns, whether for a place or for a slot. Whoever is brief
+        starts if it is next, and waits if another is.
         """
         is_full = self._taken >= self._limit
         if is_full and not any(lane.is_brief and lane.queues for lane in self._lanes.values()):
             return None
-        best, best_turn = None, None
+        first, first_turn = None, None
         for lane in self._lanes.values():
-            may_start = lane.has_slots_left and self._has_place(lane)
-            takes_part = lane.slots > 0 if is_full else may_start
-            if not lane.queues or not takes_part or (found := lane.next_group(now)) is None:
+            has_turn = lane.slots > 0 if is_full else lane.has_slots_left
+            if not lane.queues or not has_turn or (found := lane.next_group(now)) is None:
                 continue
             (urgency, arrival), group = found
             turn = (urgency, self._shares.turn(lane.share), arrival)
-            if best_turn is None or turn < best_turn:
-                best, best_turn = (lane, group) if may_start else None, turn
-        return best
+            if first_turn is None or turn < first_turn:
+                first, first_turn = (lane, group), turn
+        may_start = first is not None and self._has_place(first[0]) and first[0].has_slots_left
+        return first if may_start else None
 
     def _has_place(self, lane: Lane) -> bool:
-        """Whether the device runs one more of a model's jobs at once."""
+        """Whether the device has a place for a model's next run, or the run takes none."""
         return lane.is_brief or self._taken < self._limit
 
     def _has_room(self, lane: Lane, work: Work, binding: Binding | None) -> bool:
