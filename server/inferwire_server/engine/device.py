@@ -24,7 +24,7 @@ from inferwire_server.engine.backend import Slot
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.opening import Opened
 from inferwire_server.engine.placed_model import PlacedModel
-from inferwire_server.engine.quick_slot import LOOP, THREAD, Place
+from inferwire_server.engine.quick_slot import LOOP, THREAD, Where
 from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.engine.thread_pool import NoThread, ThreadPool
 from inferwire_server.errors import ServingError
@@ -59,7 +59,7 @@ class _Running(NamedTuple):
     slots: ModelSlots
     number: int
     slot: Slot
-    place: Place
+    where: Where
     run: SlotRun
     began_at: float
 
@@ -329,16 +329,14 @@ class Device:
         for _ in range(executions if one_by_one else 1):
             placed.tally.begin_run(1 if one_by_one else executions)
         slots = placed.slots
-        slot, place = slots.choose(number, [job.work for job in jobs])
-        if placed.is_on_loop is not (place is LOOP):
-            placed.is_on_loop = place is LOOP
+        slot, where = slots.choose(number, [job.work for job in jobs])
+        if placed.is_on_loop is not (where is LOOP):
+            placed.is_on_loop = where is LOOP
             self._scheduler.set_brief(model, placed.is_on_loop)
-        if place is not LOOP:
-            self._scheduler.take_place(model, number)
-        running = _Running(model, slots, number, slot, place, SlotRun(slot, jobs), self._clock())
+        running = _Running(model, slots, number, slot, where, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
         steps = running.run.steps()
-        if place is not LOOP:
+        if where is not LOOP:
             self._hand_over(running, steps)
         elif at_once:
             self._go_on(running, steps)
@@ -347,7 +345,11 @@ class Device:
             self._loop.call_soon(self._go_on, running, steps)
 
     def _hand_over(self, running: _Running, steps: Iterator[None]) -> None:
-        """Have a thread run its steps. If there is no thread, its jobs fail and its slot is free again."""
+        """Have a thread run its steps, for which it takes a place, however brief it was to be.
+
+        If there is no thread, its jobs fail and its slot is free again.
+        """
+        self._scheduler.take_place(running.model, running.number)
         try:
             self._threads.run(partial(self._run_on_thread, running, steps))
         except NoThread as error:
@@ -382,17 +384,16 @@ class Device:
     def _leave_loop(self, running: _Running, steps: Iterator[None]) -> None:
         """Have a thread run the steps that are left, in the slot that they were scheduled for."""
         model, slots, number = running.model, running.slots, running.number
-        slots.release(running.place)
-        self._scheduler.take_place(model, number)
+        slots.release(running.where)
         running.run.slot = slots[number]
-        self._running[model, number] = running = running._replace(slot=slots[number], place=THREAD)
+        self._running[model, number] = running = running._replace(slot=slots[number], where=THREAD)
         self._hand_over(running, steps)
 
     def _report(self, running: _Running) -> None:
         model, number, run, now = running.model, running.number, running.run, self._clock()
         del self._running[model, number]
         placed = self._placed[model]
-        running.slots.release(running.place)
+        running.slots.release(running.where)
         placed.count_run(run, now - running.began_at)
         self._apply(self._scheduler.report(model, number, run.outcomes, now))
         self._arm_timer()

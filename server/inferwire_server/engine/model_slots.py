@@ -11,7 +11,7 @@ from inferwire_server.core.scheduling.stacks import inference_shapes
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import CompiledModel, Slot
-from inferwire_server.engine.quick_slot import THREAD, Place, QuickSlot
+from inferwire_server.engine.quick_slot import THREAD, QuickSlot, Where
 
 
 class ModelSlots:
@@ -56,25 +56,25 @@ class ModelSlots:
             bound = self._bound[number] = BoundSlot(self._create_bound)
         return bound
 
-    def choose(self, number: int, works: Sequence[Work]) -> tuple[Slot, Place]:
-        """Give the slot and the place in which work that was scheduled for this slot number is to run."""
+    def choose(self, number: int, works: Sequence[Work]) -> tuple[Slot, Where]:
+        """Give the slot in which work is to run that was scheduled for this slot number, and where that is."""
         quick = self.quick
         if quick is None:
             return self[number], THREAD
         for work in works:
             if work.is_profiled:
                 return self[number], THREAD
-        place = quick.begin(inference_shapes(works))
-        return self[number] if place is THREAD else quick, place
+        where = quick.begin(inference_shapes(works))
+        return self[number] if where is THREAD else quick, where
 
     def may_go_on(self) -> bool:
         """Tell whether what has begun on the loop may go on there."""
         return self.quick is not None and not self.quick.has_failed
 
-    def release(self, place: Place) -> None:
-        """Take note that what was to run in this place has ended."""
+    def release(self, where: Where) -> None:
+        """Take note that what was to run there has ended."""
         if self.quick is not None:
-            self.quick.end(place)
+            self.quick.end(where)
 
     def take(self, number: int) -> BoundSlot | None:
         """Take a bound slot out, None if it was never used. The next caller of this number gets a new one."""

@@ -52,7 +52,7 @@ SENT_AWAY = 1000
 """How many inferences of such a shape then run on threads before it is tried again."""
 
 
-class Place(Enum):
+class Where(Enum):
     """Where an inference is to run.
 
     Attributes:
@@ -66,7 +66,7 @@ class Place(Enum):
     THREAD = auto()
 
 
-LOOP, TRIAL, THREAD = Place
+LOOP, TRIAL, THREAD = Where
 """Names of their own, as every job compares with them: Python 3.11 is slow to look up a member of an enumeration."""
 
 
@@ -122,8 +122,8 @@ class QuickSlot:
         brief = sum(pace.is_brief for pace in self._paces.values())
         return f"<QuickSlot: {brief}/{len(self._paces)} shapes are brief>"
 
-    def begin(self, shapes: Shapes) -> Place:
-        """Say where an inference of these shapes is to run; `end` is to be called with that place when it has ended."""
+    def begin(self, shapes: Shapes) -> Where:
+        """Say where an inference of these shapes is to run; `end` is to be told of it when it has ended."""
         pace = self._paces.get(shapes)
         if self._is_tried:
             return THREAD
@@ -140,11 +140,11 @@ class QuickSlot:
         self._is_tried = True
         return TRIAL
 
-    def end(self, place: Place) -> None:
-        """Take note that what began in this place has ended."""
-        if place is LOOP:
+    def end(self, where: Where) -> None:
+        """Take note that what began there has ended."""
+        if where is LOOP:
             self._on_loop -= 1
-        elif place is TRIAL:
+        elif where is TRIAL:
             self._is_tried = False
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
