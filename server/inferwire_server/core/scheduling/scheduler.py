@@ -20,13 +20,9 @@ from inferwire_server.core.scheduling.fairness import FairShares
 from inferwire_server.core.scheduling.job import Job, JobState, Outcome, Work
 from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
 from inferwire_server.core.scheduling.occupancy import Occupancy
+from inferwire_server.core.scheduling.room import Room
 from inferwire_server.core.scheduling.stacks import split_into_executions
 from inferwire_server.errors import ServingError, bug
-
-RETRY_AFTER_S = 1.0
-"""When whoever finds the queue full is to try again."""
-
-_MEBIBYTE = 1 << 20
 
 
 class Scheduler:
@@ -46,8 +42,7 @@ class Scheduler:
     def __init__(
         self, capacity: int, limit: int | None = None, device: str = "the device", most_bytes: float = inf
     ) -> None:
-        self._capacity = capacity
-        self._most_bytes = most_bytes
+        self._room = Room(capacity, most_bytes)
         self._device = device
         self._asked_limit = limit
         self._lanes: dict[ModelKey, Lane] = {}
@@ -65,7 +60,7 @@ class Scheduler:
     @property
     def capacity(self) -> int:
         """How many executions may wait."""
-        return self._capacity
+        return self._room.executions
 
     @property
     def occupancy(self) -> Occupancy:
@@ -200,7 +195,7 @@ class Scheduler:
         """
         lane = self._taking(job.model)
         if not self._has_room(lane, job.work, job.binding):
-            raise self._is_full(job.work)
+            raise self._room.refusal(self._device, job.work, self._queued, self._carried_bytes)
         if not lane.queues:
             self._shares.wake(lane.share)
         if lane.bindings is not None and job.binding is not None:
@@ -212,7 +207,7 @@ class Scheduler:
         lane.push(job, self._arrivals)
         self._queued += job.work.executions
         self._carried_bytes += job.work.carried_bytes
-        is_full = self._queued >= self._capacity or self._carried_bytes >= self._most_bytes
+        is_full = self._queued >= self._room.executions or self._carried_bytes >= self._room.carried_bytes
         return [] if waits and not is_full else self._dispatch(now)
 
     def cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
@@ -256,7 +251,7 @@ class Scheduler:
     def __repr__(self) -> str:
         occupancy = self.occupancy
         return (
-            f"<Scheduler {occupancy.running}/{occupancy.slots} slots busy, {occupancy.queued}/{self._capacity} queued>"
+            f"<Scheduler {occupancy.running}/{occupancy.slots} slots busy, {occupancy.queued}/{self.capacity} queued>"
         )
 
     def _cancel(self, job: Job, error: ServingError, now: float) -> list[Effect]:
@@ -333,29 +328,11 @@ class Scheduler:
         if self._taken < self._limit and lane.need_not_wait(work, binding):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
-        part = lane.share.weight / weights
-        if lane.queued + work.executions > min(self._capacity, max(1, int(self._capacity * part))):
-            return False
-        return not lane.queued or lane.carried_bytes + work.carried_bytes <= self._most_bytes * part
+        return self._room.part(lane.share.weight / weights).fits(work, lane.queued, lane.carried_bytes)
 
     def _fits(self, work: Work) -> bool:
-        """Whether work fits in the queue. What carries more than may wait at all fits where nothing waits."""
-        if self._queued + work.executions > self._capacity:
-            return False
-        return not self._queued or self._carried_bytes + work.carried_bytes <= self._most_bytes
-
-    def _is_full(self, work: Work) -> ServingError:
-        """Say what the queue has no more room for."""
-        if self._queued + work.executions > self._capacity:
-            why = f"{self._queued} jobs are waiting, at most {self._capacity} may (--queue-capacity)"
-        else:
-            taken, most = self._carried_bytes / _MEBIBYTE, self._most_bytes / _MEBIBYTE
-            why = f"the inputs of waiting jobs take {taken:.4g} MiB, at most {most:.4g} may be taken (--max-queued-mb)"
-        return ServingError(
-            Code.QUEUE_FULL,
-            f"{self._device}'s queue is full: {why}; try again in {RETRY_AFTER_S:g} s",
-            retry_after_s=RETRY_AFTER_S,
-        )
+        """Whether work fits in the queue."""
+        return self._room.fits(work, self._queued, self._carried_bytes)
 
     def _end_waiting(self, lane: Lane, error: ServingError, now: float) -> list[Effect]:
         waiting = [job for queue in lane.queues.values() for job in queue]
