@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 
+import grpc
 import pytest
-from tests.faults.conftest import CAPACITY, LIMIT_S, SLOTS, WORK, Server, until
-from tests.faults.ways_in import OK, SAY_CODES, WAYS
+from tests.faults.conftest import CAPACITY, LIMIT_S, SLOTS, WORK, Server, opened, until
+from tests.faults.ways_in import OK, SAY_CODES, WAYS, v1_session_of_three
 
 from inferwire_server.core.scheduling.job import JobState
-from inferwire_server.engine.fake_backend import FakeModel
+from inferwire_server.core.scheduling.occupancy import Occupancy
+from inferwire_server.engine.fake_backend import FakeModel, echo_spec
+
+
+def a_connection(server: Server) -> grpc.aio.Channel:
+    """Give a channel with a connection of its own: gRPC has one for all of a process."""
+    return grpc.aio.insecure_channel(f"127.0.0.1:{server.rpc.port}", [("grpc.use_local_subchannel_pool", 1)])
 
 
 @pytest.mark.parametrize("way", SAY_CODES)
@@ -34,6 +42,35 @@ async def test_of_a_flood_each_is_answered_or_refused(server: Server, model: Fak
     answers = Counter(await asyncio.gather(*flood))
     assert answers == {OK: SLOTS + CAPACITY, "QUEUE_FULL": len(flood) - SLOTS - CAPACITY}
     await server.is_whole(finished=answers[OK], refused=answers["QUEUE_FULL"])
+
+
+@pytest.mark.parametrize(
+    ("flood", "way"),
+    [
+        *((flood, way) for flood in ("oip_infer", "v1_session_of_three") for way in WAYS),
+        *(("rest_infer", way) for way in WAYS if "rest" not in way),
+    ],
+)
+async def test_a_lone_caller_is_not_behind_all_that_another_has_waiting(tmp_path: Path, flood: str, way: str) -> None:
+    model = FakeModel(echo_spec("echo"), optimal_slots=1)
+    async with opened(tmp_path, model) as server, a_connection(server) as channel:
+        model.gate.close()
+        if flood == "v1_session_of_three":
+            flooding = [asyncio.create_task(server.call(v1_session_of_three))]
+        else:
+            flooding = [asyncio.create_task(server.call(WAYS[flood])) for _ in range(3)]
+        await until(lambda: server.device.occupancy == Occupancy(1, 1, 2))
+        lone = asyncio.ensure_future(WAYS[way](channel, server.http, 0))
+        await until(lambda: server.device.occupancy == Occupancy(1, 1, 3))
+        for _ in range(3):
+            # The one that runs, the one whose turn it was before, and the lone caller's.
+            await asyncio.to_thread(model.gate.let_through, 1)
+            await asyncio.to_thread(int)
+        async with asyncio.timeout(LIMIT_S):
+            assert await lone == OK
+        await until(lambda: server.device.occupancy == Occupancy(1, 1, 0))
+        model.gate.open()
+        assert await asyncio.gather(*flooding) == [OK] * len(flooding)
 
 
 @pytest.mark.parametrize("way", SAY_CODES)

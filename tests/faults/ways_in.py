@@ -80,6 +80,20 @@ async def v1_session(channel: grpc.aio.Channel, http: httpx.AsyncClient, timeout
             return code_name(result.error) if result.HasField("error") else OK
 
 
+async def v1_session_of_three(channel: grpc.aio.Channel, http: httpx.AsyncClient, timeout_us: int) -> str:
+    """Have three rows computed, by one message of a session."""
+    stream: Any = channel.stream_stream(f"{V1}/Session")()
+    hello, works = pb.SessionHello(client="test"), [execution(timeout_us, number) for number in (7, 8, 9)]
+    await stream.write(pb.SessionRequest(hello=hello, executions=works, raw=3 * [ROW.tobytes()]).SerializeToString())
+    answered: list[int] = []
+    while len(answered) < len(works):
+        message = pb.SessionResponse.FromString(await stream.read())
+        answered += [number for result in message.results if not result.HasField("error") for number in result.ids]
+    await stream.done_writing()
+    assert await stream.read() is grpc.aio.EOF
+    return OK
+
+
 async def v1_job(channel: grpc.aio.Channel, http: httpx.AsyncClient, timeout_us: int) -> str:
     request = pb.StartAsyncRequest(execution=execution(timeout_us), raw=[ROW.tobytes()])
     said, answer = await unary(channel, f"{V1}/StartAsync", request)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import Binding
-from inferwire_server.core.scheduling.job import FINISHED, Job, Work
+from inferwire_server.core.scheduling.job import FINISHED, Caller, Job, Work
 from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import TallyOf
@@ -41,13 +41,14 @@ class QueueOptions:
 
 
 class Submission(NamedTuple):
-    """What becomes a job: what to run, how to schedule it, and when its request was read, where that is known."""
+    """What becomes a job: what to run, how to schedule it, when its request was read, if that is known, and whose."""
 
     work: Work
     priority: int = 0
     timeout_s: float | None = None
     binding: Binding | None = None
     received_at: float | None = None
+    caller: Caller = None
 
 
 class Trace(Protocol):
@@ -216,6 +217,7 @@ class Engine:
             on_end,
             submission.binding,
             received_at=submission.received_at,
+            caller=submission.caller,
         )
         try:
             model.device.submit(job, at_once=at_once and model.terms.batching is None)

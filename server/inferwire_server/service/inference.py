@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.job import Caller, Job, Work
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.specs import ModelSpec, PortKey
 from inferwire_server.core.states import StateAccess, WriteStates
@@ -73,6 +73,7 @@ class InferenceService:
         inference: Inference,
         on_end: Callable[[Job], Any],
         received_at: float | None = None,
+        caller: Caller = None,
         *,
         at_once: bool = False,
         is_named: bool = False,
@@ -81,26 +82,28 @@ class InferenceService:
 
         With `at_once` a brief one may end before that. One that `is_named` has its result for long, and not only until
         it is answered. Whoever knows when the request was read, by the monotonic clock, says so, and says later when
-        it is `answered`.
+        it is `answered`. Callers that are told apart take turns.
 
         Raises:
             ServingError: If the model, the inputs or the queue do not allow it.
         """
         self._require_open()
-        model, submission = self._prepared(inference, received_at, is_named=is_named)
+        model, submission = self._prepared(inference, received_at, caller, is_named=is_named)
         wanted = inference.wanted
         if wanted.keeps:
             on_end = self._keeping(wanted.keeps, on_end)
         return self._submit(model, submission, wanted.sequence, on_end, at_once=at_once)
 
-    def prepare_stack(self, stack: Inference, received_at: float | None = None) -> list[Prepared]:
+    def prepare_stack(
+        self, stack: Inference, received_at: float | None = None, caller: Caller = None
+    ) -> list[Prepared]:
         """Check several executions at once, and divide them into single jobs.
 
         Raises:
             ServingError: If something is wrong with one of them, who knows which: `submit` would say it of each.
         """
         self._require_open()
-        model, submission = self._prepared(stack, received_at)
+        model, submission = self._prepared(stack, received_at, caller)
         works = model.device.divide(model, submission.work)
         return [Prepared(model, submission._replace(work=work)) for work in works]
 
@@ -150,6 +153,7 @@ class InferenceService:
         self,
         inference: Inference,
         received_at: float | None = None,
+        caller: Caller = None,
         waiting: AbstractContextManager[None] = _SIMPLY,
     ) -> Job:
         """Run an inference to its end. Cancelling this call cancels the inference.
@@ -165,7 +169,7 @@ class InferenceService:
             if end is not None and not end.done():
                 end.set_result(None)
 
-        job = self.submit(inference, wake, received_at, at_once=True)
+        job = self.submit(inference, wake, received_at, caller, at_once=True)
         if job.state.is_terminal:
             return job
         end = asyncio.get_running_loop().create_future()
@@ -187,7 +191,7 @@ class InferenceService:
         return 0
 
     def _prepared(
-        self, inference: Inference, received_at: float | None, *, is_named: bool = False
+        self, inference: Inference, received_at: float | None, caller: Caller, *, is_named: bool = False
     ) -> tuple[Model, Submission]:
         """Find the model and put the inputs into its order."""
         wanted, given, executions = inference
@@ -222,7 +226,7 @@ class InferenceService:
             copied=outputs if is_named else wanted.keeps,
             carried_bytes=carried_bytes,
         )
-        return model, Submission(work, wanted.priority or model.priority, timeout_s, received_at=received_at)
+        return model, Submission(work, wanted.priority or model.priority, timeout_s, None, received_at, caller)
 
     def _bring_in(self, spec: ModelSpec, key: PortKey, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
         """Look up an input that the call names and does not carry; a box, which may be copied, only where it fits."""

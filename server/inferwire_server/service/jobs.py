@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from inferwire_server.core.ledger import JobLedger, Kept
-from inferwire_server.core.scheduling.job import Job
+from inferwire_server.core.scheduling.job import Caller, Job
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.inference import InferenceService
 from inferwire_server.service.values import Inference
@@ -45,7 +45,7 @@ class JobService:
         """What is kept of named jobs that have ended."""
         return self._ledger.kept
 
-    def start(self, inference: Inference) -> str:
+    def start(self, inference: Inference, caller: Caller = None) -> str:
         """Queue an inference as a named job and give its name.
 
         Raises:
@@ -60,7 +60,7 @@ class JobService:
             if not self._is_expiring:
                 self._expire_later()
 
-        job = self._inference.submit(inference, wake_and_keep, is_named=True)
+        job = self._inference.submit(inference, wake_and_keep, caller=caller, is_named=True)
         job_id = self._ledger.add(NamedJob(job, end))
         return job_id
 

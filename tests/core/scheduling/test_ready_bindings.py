@@ -51,11 +51,11 @@ def test_they_are_in_order_and_change_their_places() -> None:
     ready = ReadyBindings()
     first, second = Binding("m", 0), Binding("m", 1)
     assert ready.first is None
-    ready.put(second, (0, 2))
-    ready.put(first, (0, 1))
+    ready.put(second, (0, 2, 2))
+    ready.put(first, (0, 1, 1))
     assert ready.first is first
     assert repr(ready) == "<ReadyBindings: 2>"
-    ready.put(first, (0, 3))
+    ready.put(first, (0, 3, 3))
     assert ready.first is second
     ready.put(second, None)
     ready.put(second, None)

@@ -103,6 +103,10 @@ def _without_inputs(outputs: tuple[int, ...], executions: int, one_by_one: bool)
     return Work((), outputs, executions=executions, one_by_one=one_by_one)
 
 
+Caller: TypeAlias = Hashable
+"""Whose a job is, by whatever tells callers apart; None for those that are not told apart, and take no turns."""
+
+
 Result: TypeAlias = tuple[Tensor, ...] | ServingError
 """What an execution gave: the outputs, or why there are none."""
 
@@ -138,6 +142,7 @@ class Job:
 
     Attributes:
         binding: The binding whose slot it runs in; None for any of the slots that callers share.
+        caller: Whose it is: where several callers' jobs wait, they take turns.
         profile: What each layer took, where that was asked for; set by the slot.
         dropped: Which executions of a stack nobody waits for any more, by their positions in it.
         apart: What each execution of a stack gave, where neither `outputs` nor `error` can say it for all of them.
@@ -157,6 +162,7 @@ class Job:
     outputs: tuple[Tensor, ...] = ()
     error: ServingError | None = field(default=None)
     received_at: float | None = None
+    caller: Caller = None
     profile: tuple[LayerTime, ...] = ()
     dropped: frozenset[int] = frozenset()
     apart: tuple[Result, ...] = ()

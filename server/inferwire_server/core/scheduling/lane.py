@@ -15,7 +15,7 @@ from inferwire_server.core.scheduling.batching import Batching, Group
 from inferwire_server.core.scheduling.bindings import Binding, Bindings, BindingTerms
 from inferwire_server.core.scheduling.fairness import Share
 from inferwire_server.core.scheduling.job import Job, Work
-from inferwire_server.core.scheduling.queue import JobQueue, Rank
+from inferwire_server.core.scheduling.queue import JobQueue, Rank, Served, Turn
 from inferwire_server.core.scheduling.ready_bindings import ReadyBindings
 from inferwire_server.core.scheduling.rows import count_rows
 from inferwire_server.core.scheduling.stacks import split_into_executions, split_stack
@@ -43,6 +43,9 @@ DEFAULT_TERMS = Terms()
 
 LONGEST_TURN_S = 0.005
 """How long a slot may be given to executions of one stack that it runs one by one."""
+
+MOST_SERVED = 1024
+"""How many callers are remembered although they may have nothing waiting."""
 
 _SMOOTHING = 1 / 8
 """How much the latest run counts in the pace."""
@@ -72,6 +75,8 @@ class Lane:
         slots: How many slots callers share. Those of bindings are numbered after them.
         idle: The shared slots that run nothing.
         ready: The bindings that have a job waiting and an idle slot.
+        served: When callers were served last, as far as that tells whose turn it is.
+        most_served: How many of these there are at the most, before it is looked whose jobs wait.
         running: What each busy slot runs, by its number.
         is_draining: Whether it takes no more jobs.
         pace_s: How long an execution takes by itself; None before the first.
@@ -86,6 +91,8 @@ class Lane:
     bindings: Bindings | None = None
     ready: ReadyBindings = field(default_factory=ReadyBindings)
     queues: dict[Group | None, JobQueue] = field(default_factory=dict[Group | None, JobQueue])
+    served: Served = field(default_factory=dict[Turn, int])
+    most_served: int = MOST_SERVED
     running: dict[int, Run] = field(default_factory=dict[int, Run])
     is_draining: bool = False
     pace_s: float | None = None
@@ -138,7 +145,7 @@ class Lane:
         group = self.group_of(job.work, job.binding)
         queue = self.queues.get(group)
         if queue is None:
-            queue = self.queues[group] = JobQueue(arrivals, is_in_order=job.binding is not None)
+            queue = self.queues[group] = JobQueue(arrivals, self.served, is_in_order=job.binding is not None)
         queue.push(job, 1 if group is None or job.binding is not None else count_rows(job.work))
         self._line_up(job.binding)
 
@@ -227,6 +234,8 @@ class Lane:
                 jobs.append(queue.pop())
                 space -= rows
         self._drop_if_empty(group)
+        if len(self.served) > self.most_served:
+            self._forget_served()
         return tuple(jobs)
 
     def held_until(self, group: Group | None) -> float | None:
@@ -263,6 +272,13 @@ class Lane:
         if binding is not None:
             queue = self.queues.get(binding)
             self.ready.put(binding, queue.first_rank if queue is not None and self._is_idle(binding) else None)
+
+    def _forget_served(self) -> None:
+        """Forget when callers were served that have nothing waiting: those that come again are behind whoever waits."""
+        waiting = {turn for queue in self.queues.values() for turn in queue.turns}
+        for turn in self.served.keys() - waiting:
+            del self.served[turn]
+        self.most_served = max(MOST_SERVED, 2 * len(self.served))
 
     def _drop_if_empty(self, group: Group | None) -> None:
         if not len(self.queues[group]):

@@ -1,27 +1,46 @@
-"""A queue of jobs that wait for the same thing: urgent ones first, or in the order they came."""
+"""Jobs that wait for the same thing: urgent ones first, then callers in turn, each one's in the order they came."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, KeysView
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
+from typing import TypeAlias
 
 from inferwire_server.core.scheduling.job import Job
 
-Rank = tuple[int, int]
-"""A waiting job's place: less is sooner."""
+Rank: TypeAlias = tuple[int, int, int]
+"""A waiting job's place, less is sooner: its urgency, since when it is its caller's turn, and its own arrival."""
+
+Turn: TypeAlias = Hashable
+"""A caller, and the priority of the jobs for which it has turns."""
+
+Served: TypeAlias = dict[Turn, int]
+"""When a job was last taken of those that share a turn, as one of the arrivals of all jobs."""
 
 
 class JobQueue:
-    """Waiting jobs in order of rank. Removing one leaves a gap in the heap, which the next pop passes over.
+    """Waiting jobs in order of rank.
 
-    With `is_in_order` they keep the order in which they came, whatever their priorities.
+    A caller's job ranks by its arrival, or by when the one before it was taken, where that was later: so callers take
+    turns, and none makes another wait for more than one of its jobs at a time. Jobs of a higher priority go before all
+    turns, and have turns of their own.
+
+    Queues that share `arrivals` and `served` can be compared: a caller has its turn in one of them. With `is_in_order`
+    the jobs keep the order in which they came, whosever they are and whatever their priorities.
     """
 
-    def __init__(self, arrivals: Iterator[int] | None = None, *, is_in_order: bool = False) -> None:
-        self._arrivals = arrivals if arrivals is not None else count()
+    def __init__(
+        self, arrivals: Iterator[int] | None = None, served: Served | None = None, *, is_in_order: bool = False
+    ) -> None:
+        self._arrivals = count() if arrivals is None else arrivals
+        self._served: Served = {} if served is None or is_in_order else served
         self._is_in_order = is_in_order
+        # The first job of each turn, by its rank or one that it had before. Removing one leaves a gap.
         self._heap: list[tuple[Rank, Job]] = []
+        # Those behind it, with their arrivals.
+        self._behind: dict[Turn, OrderedDict[Job, int] | None] = {}
         self._rows: dict[Job, int] = {}
         self._total_rows = 0
         self._executions = 0
@@ -32,6 +51,11 @@ class JobQueue:
 
     def __iter__(self) -> Iterator[Job]:
         return iter(tuple(self._rows))
+
+    @property
+    def turns(self) -> KeysView[Turn]:
+        """The turns that are waited for."""
+        return self._behind.keys()
 
     @property
     def rows(self) -> int:
@@ -49,21 +73,25 @@ class JobQueue:
         return self._carried_bytes
 
     def push(self, job: Job, rows: int = 1) -> None:
-        """Let a job wait behind all others of its priority or a higher one."""
+        """Let a job wait behind all others of its caller that are as urgent."""
         self._rows[job] = rows
         self._total_rows += rows
         self._executions += job.work.executions
         self._carried_bytes += job.work.carried_bytes
-        heappush(self._heap, ((0 if self._is_in_order else -job.priority, next(self._arrivals)), job))
+        turn, arrival = self._turn_of(job), next(self._arrivals)
+        if turn not in self._behind:
+            self._behind[turn] = None
+            self._line_up(job, arrival)
+        elif (behind := self._behind[turn]) is None:
+            self._behind[turn] = OrderedDict({job: arrival})
+        else:
+            behind[job] = arrival
 
     @property
     def first_rank(self) -> Rank | None:
         """The rank of the job that is next, by its priority also where the queue is in order; None where none waits."""
-        self._pass_gaps()
-        if not self._heap:
-            return None
-        (_, arrival), job = self._heap[0]
-        return -job.priority, arrival
+        self._settle()
+        return self._heap[0][0] if self._heap else None
 
     @property
     def first(self) -> Job:
@@ -72,7 +100,7 @@ class JobQueue:
         Raises:
             IndexError: If none waits.
         """
-        self._pass_gaps()
+        self._settle()
         return self._heap[0][1]
 
     @property
@@ -92,13 +120,15 @@ class JobQueue:
         return min((job.deadline for job in self._rows if job.deadline is not None), default=None)
 
     def pop(self) -> Job:
-        """Take the next job.
+        """Take the next job. What else its caller has waiting is behind whatever waits now and is as urgent.
 
         Raises:
             IndexError: If none waits.
         """
-        self._pass_gaps()
+        self._settle()
         job = heappop(self._heap)[1]
+        if job.caller is not None and not self._is_in_order:
+            self._served[self._turn_of(job)] = next(self._arrivals)
         self._forget(job)
         return job
 
@@ -113,11 +143,38 @@ class JobQueue:
             self._heap = [entry for entry in self._heap if entry[1] in self._rows]
             heapify(self._heap)
 
+    def _turn_of(self, job: Job) -> Turn:
+        """Say whose turn a job has to wait for."""
+        if self._is_in_order:
+            return None
+        return (job.caller, job.priority) if job.priority else job.caller
+
+    def _line_up(self, job: Job, arrival: int) -> None:
+        """Give the first job of a turn its rank."""
+        served = self._served.get(self._turn_of(job), arrival)
+        heappush(self._heap, ((-job.priority, max(served, arrival), arrival), job))
+
     def _forget(self, job: Job) -> None:
         self._total_rows -= self._rows.pop(job)
         self._executions -= job.work.executions
         self._carried_bytes -= job.work.carried_bytes
+        turn = self._turn_of(job)
+        behind = self._behind[turn]
+        if not behind:
+            del self._behind[turn]
+        elif job in behind:
+            del behind[job]
+        else:
+            self._line_up(*behind.popitem(last=False))
 
-    def _pass_gaps(self) -> None:
-        while self._heap and self._heap[0][1] not in self._rows:
-            heappop(self._heap)
+    def _settle(self) -> None:
+        """Have the job first that is next: ranks grow where a caller is served in another queue."""
+        heap = self._heap
+        while heap:
+            (urgency, since, arrival), job = heap[0]
+            if job not in self._rows:
+                heappop(heap)
+            elif (served := self._served.get(self._turn_of(job), since)) > since:
+                heapreplace(heap, ((urgency, served, arrival), job))
+            else:
+                return

@@ -29,7 +29,8 @@ class Scheduler:
     """One device's bounded queue over the slots of its models.
 
     The next job is the most urgent of those whose model has an idle slot; among equally urgent
-    ones that of the model which had least of the device for its weight; then the oldest.
+    ones that of the model which had least of the device for its weight; then the callers of that
+    model take turns, each with its oldest.
     The queue is full when as many jobs wait as `capacity` says, or when their inputs take `most_bytes`.
     It still admits jobs of a model that has less waiting than its weight's part of both, so that a
     flood of one model's jobs does not shut the others out.
@@ -310,7 +311,7 @@ class Scheduler:
             has_turn = lane.slots > 0 if is_full else lane.has_slots_left
             if not lane.queues or not has_turn or (found := lane.next_group(now)) is None:
                 continue
-            (urgency, arrival), group = found
+            (urgency, _, arrival), group = found
             turn = (urgency, self._shares.turn(lane.share), arrival)
             if first_turn is None or turn < first_turn:
                 first, first_turn = (lane, group), turn

@@ -72,6 +72,12 @@ def exchange_of(scope: Scope) -> Exchanged:
     return exchange
 
 
+def host_of(scope: Scope) -> str:
+    """Give the host that a request comes from; nothing where it comes over a Unix socket."""
+    host, _ = scope["client"] or ("", None)
+    return host
+
+
 def where_of(scope: Scope) -> dict[str, str]:
     """Say in a log which request is meant: its path as it came, and the id that its answer has.
 

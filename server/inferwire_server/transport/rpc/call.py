@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,11 +38,16 @@ _TWO_MESSAGES = RpcStatus(grpc.StatusCode.INTERNAL, "the call has more messages 
 
 
 class HasPeer(Protocol):
-    """A connection, of which is known where it leads."""
+    """A connection, of which is known where it leads, and which one it is."""
 
     @property
     def peer(self) -> str:
         """Who is at the other end."""
+        ...
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells it from others."""
         ...
 
 
@@ -130,6 +136,11 @@ class RpcCall:
     def peer(self) -> str:
         """Where the caller is."""
         return self._socket.peer
+
+    @property
+    def connection(self) -> Hashable:
+        """What tells its connection from others."""
+        return self._socket.identity
 
     @property
     def awaits_data(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Protocol
 
 from inferwire_server.transport.rpc.call_head import Metadata
@@ -18,6 +19,11 @@ class Context(Protocol):
     @property
     def peer(self) -> str:
         """Where the caller is: `ipv4:127.0.0.1:1234`, `ipv6:[::1]:1234` or `unix:`."""
+        ...
+
+    @property
+    def connection(self) -> Hashable:
+        """What tells its connection from others, and is small enough to be kept."""
         ...
 
     async def read(self) -> bytes | None:

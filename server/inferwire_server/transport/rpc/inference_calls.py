@@ -9,7 +9,7 @@ from typing import TypeAlias
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
-from inferwire_server.core.scheduling.job import Job, JobState
+from inferwire_server.core.scheduling.job import Caller, Job, JobState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S
@@ -47,16 +47,16 @@ class InferenceCalls:
     async def infer(self, data: bytes, context: Context) -> bytes:
         """Run one inference and answer with its outputs."""
         received_at = monotonic()
-        inference = self._inference(pb.InferRequest, data, context)
-        job = await self._services.inference.infer(inference, received_at)
+        inference, caller = self._inference(pb.InferRequest, data, context)
+        job = await self._services.inference.infer(inference, received_at, caller)
         message = self._answer(pb.InferResponse, job)
         self._services.inference.answered(job)
         return message
 
     async def start_async(self, data: bytes, context: Context) -> bytes:
         """Start one inference and answer with its name."""
-        inference = self._inference(pb.StartAsyncRequest, data, context)
-        return pb.StartAsyncResponse(job_id=self._services.jobs.start(inference)).SerializeToString()
+        inference, caller = self._inference(pb.StartAsyncRequest, data, context)
+        return pb.StartAsyncResponse(job_id=self._services.jobs.start(inference, caller)).SerializeToString()
 
     async def wait(self, request: pb.WaitRequest, _: Context) -> pb.WaitResponse:
         """Wait until a job has ended or the time is up."""
@@ -84,13 +84,16 @@ class InferenceCalls:
         terms = replace(sockets.terms, key=key)
         await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
 
-    def _inference(self, message_type: _Request, data: bytes, context: Context) -> Inference:
+    def _inference(self, message_type: _Request, data: bytes, context: Context) -> tuple[Inference, Caller]:
+        """Read a request: what is to run, and whose it is."""
         request, raw = raw_fields.split(message_type, data, most_beside=MANY_SHORT_FIELDS)
         if len(request.execution.ids) > 1:
             raise invalid_input(
                 f"the execution is a stack of {len(request.execution.ids)}, expected one: stacks are for Session"
             )
-        return decode_execution(request.execution, raw, named_session(self._services.sessions, context))
+        session = named_session(self._services.sessions, context)
+        inference = decode_execution(request.execution, raw, session)
+        return inference, context.connection if session is None else session.id
 
     def _answer(self, message_type: _Response, job: Job) -> bytes:
         result, buffers = encode_result(job, job.result())

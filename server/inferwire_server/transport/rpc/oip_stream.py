@@ -57,6 +57,7 @@ class OipStream:
 
     def __init__(self, services: Services, drain: Drain, context: Context, max_message_bytes: int) -> None:
         self._services = services
+        self._caller = context.connection
         self._max_message_bytes = max_message_bytes
         self._pending: deque[_Pending] = deque()
         self._is_reading = False
@@ -125,7 +126,8 @@ class OipStream:
         self._put(_Pending(request_id, outcome))
 
     def _submit(self, plan: Plan, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
-        return plan.wanted, self._services.inference.submit(plan.inference(raw), self._wake_if_ready, received_at)
+        submit = self._services.inference.submit
+        return plan.wanted, submit(plan.inference(raw), self._wake_if_ready, received_at, self._caller)
 
     def _put(self, pending: _Pending) -> None:
         self._pending.append(pending)

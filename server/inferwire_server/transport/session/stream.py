@@ -15,7 +15,7 @@ from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
-from inferwire_server.core.scheduling.job import Job
+from inferwire_server.core.scheduling.job import Caller, Job
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
@@ -60,6 +60,7 @@ class SessionStream:
         self._terms = terms
         self.outbox = Outbox(terms.max_message_bytes, services.inference.answered)
         self._session: Session | None = None
+        self._caller: Caller = None
         self._plans = Plans(None)
 
     def __repr__(self) -> str:
@@ -80,6 +81,7 @@ class SessionStream:
         """
         message, raw = raw_fields.split(pb.SessionRequest, data, most_beside=MANY_SHORT_FIELDS)
         self._session = session = open_session(self._services, self._terms, message)
+        self._caller = session.id
         self._plans = Plans(session)
         answer = welcome(self._services, self._terms, session)
         self._take(message, raw, received_at, may_run=True)
@@ -149,7 +151,8 @@ class SessionStream:
         """Start a stack as few jobs, and say so; false where it can only be read as single executions."""
         try:
             stack = self._plans.of(execution).stack(raw, len(ids))
-            parts = [] if stack is None else self._services.inference.prepare_stack(stack, arrival.received_at)
+            prepare, received_at = self._services.inference.prepare_stack, arrival.received_at
+            parts = [] if stack is None else prepare(stack, received_at, self._caller)
         except Exception:  # noqa: BLE001 - whatever it is, each by itself hears of its own
             return False
         self._submit_each(self._submissions(ids, parts))
@@ -171,9 +174,11 @@ class SessionStream:
             self._refuse(ids, as_serving_error(error))
             return
         at_once = arrival.at_once and len(ids) == 1
-        submit, received_at = self._services.inference.submit, arrival.received_at
+        submit = partial(
+            self._services.inference.submit, received_at=arrival.received_at, caller=self._caller, at_once=at_once
+        )
         self._submit_each(
-            ((execution_id,), partial(submit, inference, received_at=received_at, at_once=at_once))
+            ((execution_id,), partial(submit, inference))
             for execution_id, inference in zip(ids, inferences, strict=True)
         )
 
