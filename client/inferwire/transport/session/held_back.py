@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from inferwire.transport.session.stream_execution import BESIDE_BYTES, EncodedHeader, Flow, StreamExecution
 
-LONGEST_HOLD_S = 0.005
+LONGEST_HOLD_S = 0.002
 """How long an execution waits for others at the most, should what is under way take longer than it did."""
 
 Stack: TypeAlias = list[StreamExecution]
