@@ -174,6 +174,17 @@ async def test_at_the_end_those_stay_outside(listener: socket.socket, come: Call
     assert repr(accepting) == "<Accepting: 0 on their way in>"
 
 
+async def test_who_was_taken_at_the_turn_of_the_end_is_closed(
+    listener: socket.socket, come: Callable[[int], None]
+) -> None:
+    gate = Gate()
+    accepting = Accepting(listener, gate.let_in)
+    come(1)
+    accepting._take()
+    await accepting.end()
+    assert [connection.fileno() for connection in gate.waiting] == [-1]
+
+
 async def test_nobody_is_taken_after_the_end_though_it_was_to_be_tried_again(
     failing: Failing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,8 @@ class Accepting:
     async def end(self) -> None:
         """Take no more, and leave outside whoever is on the way in."""
         self.close()
+        # Who was taken at this very turn has not begun: ended before that, nobody would close the connection.
+        await asyncio.sleep(0)
         for task in self._entering:
             task.cancel()
         await asyncio.gather(*self._entering, return_exceptions=True)
