@@ -35,8 +35,8 @@ from inferwire.errors import (
     UnsupportedEncoding,
     UnsupportedType,
 )
-from inferwire.graph.nodes import Node
-from inferwire.graph.ports import ConstOutput, Input, Output
+from inferwire.graph.nodes import Input, Node
+from inferwire.graph.ports import ConstOutput, Output
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.models.model import Model
 from inferwire.models.model_batch import get_batch, set_batch

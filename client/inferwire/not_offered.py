@@ -53,6 +53,7 @@ _INSTEAD: Mapping[str, str] = {
     **{f"openvino.{name}": _GRAPH for name in (*OPERATIONS, *_OF_GRAPHS, "Model", "Parameter", "torch")},
     "openvino.frontend": _FILE,
     "openvino.tools": _FILE,
+    "openvino.tools.benchmark": "install openvino beside inferwire, and its benchmark_app runs with inferwire",
     "openvino.Model.evaluate": "compile the model and infer",
     **{f"openvino.{name}": _LIBRARY for name in ("Extension", "Op", "OpExtension")},
     "add_extension() of operations written in Python": _LIBRARY,
@@ -138,10 +139,8 @@ MEMBERS: Mapping[str, frozenset[str]] = {
             "get_output_tensor",
             "get_rt_info",
             "get_type_info",
-            "input",
             "input_value",
             "input_values",
-            "inputs",
             "rt_info",
             "set_argument",
             "set_arguments",
@@ -156,6 +155,7 @@ MEMBERS: Mapping[str, frozenset[str]] = {
     ),
     "Parameter": frozenset({"set_element_type", "set_partial_shape"}),
     "ConstOutput": _OF_PORTS,
+    "Input": frozenset({"get_rt_info", "get_tensor", "replace_source_output", "rt_info", "set_rt_info"}),
     "Output": _OF_PORTS | {"add_names", "remove_target_input", "replace", "set_names", "set_rt_info"},
 }
 """Members of openvino's classes that lead into the graph or the runtime, which are the server's."""

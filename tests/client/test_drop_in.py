@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import openvino
 import pytest
 
 from inferwire.drop_in.command import python_options
@@ -307,6 +308,31 @@ def test_every_name_of_what_changes_graphs_can_be_imported(
     names = sorted(STAND_INS[module])
     statements = [f"import openvino.{module}", *(f"from openvino.{module} import {name}" for name in names)]
     assert tried(program, *statements, way=way) == ["nothing"] * len(statements)
+
+
+@ways_to_import
+def test_the_types_of_arrays_can_be_used(program: Path, way: tuple[str, tuple[str, ...]]) -> None:
+    statement = "from openvino.utils.types import get_dtype; assert get_dtype(openvino.Type.f16) == 'float16'"
+    assert tried(program, statement, way=way) == ["nothing"]
+
+
+def test_openvino_s_benchmark_app_is_the_installed_one(program: Path) -> None:
+    program.write_text(
+        "from openvino.tools.benchmark.benchmark import Benchmark, Core\n"
+        "from openvino.tools.benchmark.utils import constants\n"
+        "print(Core.__module__, Benchmark.__module__, constants.__file__)"
+    )
+    *modules, file = drop_in(program).split()
+    assert modules == ["inferwire.core", "openvino.tools.benchmark.benchmark"]
+    assert Path(file) == Path(openvino.__file__).parent / "tools/benchmark/utils/constants.py"
+
+
+def test_openvino_s_benchmark_app_where_openvino_is_not_installed(program: Path) -> None:
+    hidden = (
+        "import sys; sys.path[:] = [each for each in sys.path if 'site-packages' not in each or 'inferwire' in each]"
+    )
+    raised = tried(program, hidden, "import openvino.tools.benchmark.main")
+    assert raised == ["nothing", f"ModuleNotFoundError: {sentence('openvino.tools.benchmark')}"]
 
 
 def test_functions_that_are_missing_can_be_imported_and_not_called(program: Path) -> None:

@@ -73,6 +73,12 @@ ASKED: dict[str, Callable[[Any, Any], object]] = {
         model.input().node.output(0).get_any_name(),
         len(model.input().node.outputs()),
     ],
+    "inputs of a result": lambda ov, model: [
+        (repr(each), each.get_index(), each.get_node() == model.result, each.get_element_type().type_name)
+        for each in (model.result.input(0), *model.result.inputs())
+    ],
+    "shape of a result's input": lambda ov, model: str(model.result.input(0).get_partial_shape()),
+    "inputs of a parameter": lambda ov, model: model.parameters[0].inputs(),
     "rt_info": lambda ov, model: list(model.get_rt_info())[1:],
     "rt_info below": lambda ov, model: sorted(model.get_rt_info()["model_info"]),
     "rt_info's values": lambda ov, model: [
@@ -173,6 +179,11 @@ def facts(node: Any) -> tuple[object, ...]:
     )
 
 
+def sources(model: Any) -> list[tuple[object, ...]]:
+    outputs = [port.get_node().input(0).get_source_output() for port in model.outputs]
+    return [(repr(each), each.get_index(), *facts(each.get_node())[:2], each.get_names()) for each in outputs]
+
+
 @pytest.fixture
 def branching(tmp_path: Path) -> Path:
     """An IR with constants and a node of two outputs."""
@@ -183,6 +194,20 @@ def branching(tmp_path: Path) -> Path:
     make: Any = openvino.Model  # the stub of the constructor does not fit its own class
     model = make([op.result(op.relu(halves.output(0))), op.result(op.exp(halves.output(1)))], [data], "branching")
     openvino.save_model(model, path := tmp_path / "branching.xml", compress_to_fp16=False)
+    return path
+
+
+@pytest.fixture
+def halved(tmp_path: Path) -> Path:
+    """An IR whose outputs are those of one node."""
+    data = op.parameter([-1, 4], np.float32, name="data")
+    halves = op.split(data, op.constant(np.int64(1)), 2)
+    halves.set_friendly_name("halves")
+    for index in range(2):
+        halves.output(index).get_tensor().set_names({f"half {index}"})
+    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
+    model = make([op.result(each) for each in halves.outputs()], [data], "halved")
+    openvino.save_model(model, path := tmp_path / "halved.xml", compress_to_fp16=False)
     return path
 
 
@@ -207,6 +232,35 @@ def test_the_nodes_of_its_graph_are_those_behind_its_ports(runtime: Any, branchi
     assert [each.friendly_name for each in model.parameters] == ["data, renamed"]
     assert all(each.friendly_name.endswith(", renamed") for each in model.results)
     assert {"data, renamed", "two halves"} < {each.friendly_name for each in model.get_ops()}
+
+
+def test_the_nodes_that_compute_its_outputs(runtime: Any, halved: Path) -> None:
+    """As openvino's benchmark_app names outputs."""
+    local, model = openvino.Core().read_model(halved), runtime.core.read_model(halved)
+    for _ in range(2):
+        assert sources(model) == sources(local)
+        assert [each[1:4] for each in sources(model)] == [(0, "halves", "Split"), (1, "halves", "Split")]
+        local.reshape([2, 4])
+        model.reshape([2, 4])
+    assert sources(model.clone()) == sources(local)
+    assert list(model.results[1].input(0).get_shape()) == [2, 2]
+
+
+def test_an_input_that_a_node_has_not(model: Any) -> None:
+    for node in (model.parameters[0], model.result):
+        with pytest.raises(RuntimeError, match="node index is out of range"):
+            node.input(1)
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            node.input(-1)
+
+
+def test_inputs_between_ports_are_not_offered(runtime: Any, branching: Path) -> None:
+    if runtime.ov is openvino:
+        pytest.skip("openvino has them")
+    (relu,) = (each for each in runtime.core.read_model(branching).get_ops() if each.get_type_name() == "Relu")
+    for ask in (relu.inputs, lambda: relu.input(0)):
+        with pytest.raises(RuntimeError, match="is not offered by inferwire"):
+            ask()
 
 
 def test_the_nodes_of_its_graph_with_preprocessing(runtime: Any, branching: Path) -> None:

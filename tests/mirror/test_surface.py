@@ -10,7 +10,7 @@ import openvino
 import pytest
 
 import inferwire
-from inferwire.drop_in.stand_ins import STAND_INS
+from inferwire.drop_in.stand_ins import STAND_INS, WORKING
 from inferwire.graph.nodes import Parameter, Result
 from inferwire.not_offered import MEMBERS, MODULES, TOP_LEVEL
 from inferwire.requests.ov_dict import OVDict
@@ -43,12 +43,6 @@ OPERATORS = frozenset(
 """What makes a graph of nodes."""
 
 DIFFERENT: Mapping[str, frozenset[str]] = {
-    "Input": frozenset(
-        {
-            *("get_element_type", "get_index", "get_node", "get_partial_shape", "get_rt_info", "get_shape"),
-            *("get_source_output", "get_tensor", "replace_source_output", "rt_info", "set_rt_info"),
-        }
-    ),
     "Node": OPERATORS,
     "OVAny": frozenset({"__get__", "__set__"}),
     "Parameter": OPERATORS,
@@ -65,6 +59,7 @@ MORE: Mapping[str, frozenset[str]] = {
     "InferRequest": frozenset(
         {"infer_async", "inputs", "of", "outputs", "postpone_outputs", "runs", "scheduling", "timings"}
     ),
+    "Input": frozenset({"of"}),
     "Model": frozenset({"build_in", "contents", "of"}),
     "Node": frozenset({"follow", "get_layout", "layout", "set_layout"}),
     "Output": frozenset({"description", "facts", "follow"}),
@@ -81,6 +76,7 @@ OWN_USE: Mapping[str, frozenset[str]] = {
     "CompiledModel": frozenset({"of"}),
     "ConstOutput": frozenset({"description", "facts"}),
     "InferRequest": frozenset({"of", "runs"}),
+    "Input": frozenset({"of"}),
     "Model": frozenset({"build_in", "contents", "of"}),
     "Node": frozenset({"follow"}),
     "Output": frozenset({"description", "facts", "follow"}),
@@ -181,6 +177,20 @@ def test_every_name_of_what_changes_graphs_has_a_stand_in(module: str) -> None:
     theirs = import_module(f"openvino.{module}")
     names = {name for name in dir(theirs) if not name.startswith("_") and callable(getattr(theirs, name))}
     assert names - {"get_version"} == STAND_INS[module]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in dir(openvino.Type) if isinstance(getattr(openvino.Type, name), openvino.Type)]
+)
+def test_numpy_types_of_elements(name: str) -> None:
+    def given(ov: Any, get_dtype: Any) -> object:
+        try:
+            return get_dtype(getattr(ov.Type, name))
+        except ov.exceptions.OVTypeError as error:
+            return tuple(map(str, error.args))
+
+    theirs, ours = import_module("openvino.utils.types").get_dtype, WORKING["utils.types"]["get_dtype"]
+    assert given(openvino, theirs) == given(inferwire, ours)
 
 
 @pytest.mark.parametrize("module", STAND_INS)

@@ -13,12 +13,12 @@ import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from inferwire.drop_in.stand_ins import IMPORTABLE, STAND_INS, stand_ins
+from inferwire.drop_in.stand_ins import IMPORTABLE, STAND_INS, WORKING, stand_ins
 from inferwire.not_offered import MODULES, TOP_LEVEL, missing_attribute, refuse_all_of, sentence
 
 OPENVINO = "openvino"
@@ -30,6 +30,10 @@ MIRRORED = frozenset({"exceptions", "helpers", "layout_helpers", "preprocess", "
 
 SAME_AS_TOP = frozenset({"runtime", "_pyopenvino", "_ov_api"})
 """Submodules, of today's openvino and of older ones, whose names openvino itself has as well."""
+
+
+AS_IT_IS = "tools.benchmark"
+"""openvino's benchmark_app, which calls nothing but openvino's Python: it runs from the openvino that is installed."""
 
 
 class MirrorFinder:
@@ -48,6 +52,8 @@ class MirrorFinder:
         if name == OPENVINO:
             return spec_from_file_location(name, TOP_LEVEL_FILE, submodule_search_locations=[])
         own = own_name(name)
+        if (self._package, own) == (OPENVINO, AS_IT_IS):
+            return installed(name)
         if name in (INFERWIRE, f"{INFERWIRE}.{own}"):
             return None
         mirror = mirror_of(own, self._package)
@@ -111,7 +117,7 @@ class LoaderOfStandIns(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Have what programs import from it refuse to be called, and the module refuse whatever else they look for."""
         own = own_name(module.__name__)
-        module.__dict__.update(stand_ins(own))
+        module.__dict__.update(stand_ins(own), **WORKING.get(own, {}))
         refuse_all_of(module, f"{OPENVINO}.{own}")
         for above, _, name in (each.rpartition(".") for each in STAND_INS):
             if above == own:
@@ -148,6 +154,14 @@ def mirror_of(own: str, package: str) -> str | None:
         return mirror if find_spec(mirror) is not None else None
     except ModuleNotFoundError:  # what should hold it is not there, or is no package
         return None
+
+
+def installed(name: str) -> ModuleSpec | None:
+    """Find a module where an openvino is installed that has it; None where there is none."""
+    openvino = PathFinder.find_spec(OPENVINO)
+    folder, *inner = own_name(name).split(".")[:-1]
+    found = openvino.submodule_search_locations if openvino else None
+    return PathFinder.find_spec(name, [str(Path(each, folder, *inner)) for each in found or ()])
 
 
 def own_name(name: str) -> str:

@@ -6,9 +6,13 @@ Owns which modules can be imported, and what stands in them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import numpy as np
+
+from inferwire.exceptions import OVTypeError
 from inferwire.not_offered import OPERATIONS, refuse
+from inferwire.values.types import Type
 
 STAND_INS: Mapping[str, frozenset[str]] = {
     "_offline_transformations": frozenset(
@@ -82,7 +86,6 @@ STAND_INS: Mapping[str, frozenset[str]] = {
         {
             "as_node",
             "as_nodes",
-            "get_dtype",
             "get_element_type",
             "get_element_type_str",
             "get_ndarray",
@@ -96,7 +99,7 @@ STAND_INS: Mapping[str, frozenset[str]] = {
 rarely do. What stands for them refuses to be called."""
 
 IMPORTABLE = OPERATIONS | STAND_INS.keys()
-"""Modules that can be imported although nothing of them can be used."""
+"""Modules that can be imported although little of them can be used."""
 
 
 class StandIn:
@@ -112,6 +115,29 @@ class StandIn:
         """
         del args, kwargs
         refuse(cls._stands_for)
+
+
+def get_dtype(openvino_type: Type) -> np.dtype[Any]:
+    """Give numpy's type for the elements of a tensor. Mirrors `openvino.utils.types.get_dtype`.
+
+    Raises:
+        OVTypeError: For a type that numpy has not.
+    """
+    if openvino_type not in _NUMPY_TYPES:
+        raise OVTypeError("Unidentified data type %s", openvino_type)
+    return np.dtype(_NUMPY_TYPES[openvino_type])
+
+
+_NUMPY_TYPES: Mapping[Type, type] = {
+    Type.boolean: np.bool_,
+    **{Type(kind): kind for kind in (np.float16, np.float32, np.float64, np.int8, np.int16, np.int32, np.int64)},
+    **{Type(kind): kind for kind in (np.uint8, np.uint16, np.uint32, np.uint64)},
+    Type.bf16: np.uint16,
+    Type.string: np.str_,
+}
+
+WORKING: Mapping[str, Mapping[str, Any]] = {"utils.types": {"get_dtype": get_dtype}}
+"""What programs call of such a module and needs no graph, by its name."""
 
 
 def stand_ins(module: str) -> Mapping[str, type[StandIn]]:

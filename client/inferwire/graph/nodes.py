@@ -6,6 +6,7 @@ Owns the little of `Node` that needs no graph. They are made from descriptions t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from inferwire.arguments import Unpicklable, as_size, incompatible
@@ -20,6 +21,7 @@ from inferwire.values.types import Type
 _IN_NODES = {"float32": "float", "double64": "double"}
 """Element types whose name in the text of a node is another than in their own."""
 
+_INPUT_SIGNATURE = "(self: Node, input_index: int)"
 _OUTPUT_SIGNATURE = "(self: Node, index: int)"
 
 
@@ -181,6 +183,28 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         """Give the outputs in order. Mirrors `openvino.Node.outputs`."""
         return [Output(description, self, index) for index, description in enumerate(self._outputs())]
 
+    def input(self, input_index: int) -> Input:
+        """Give an input. Mirrors `openvino.Node.input`.
+
+        Raises:
+            TypeError: For what is no position.
+            RuntimeError: If there is no such input.
+        """
+        position, inputs = as_size(input_index), self.inputs()
+        if position is None:
+            raise incompatible("input", _INPUT_SIGNATURE, invoked=(self, input_index))
+        if position >= len(inputs):
+            raise RuntimeError("node index is out of range")
+        return inputs[position]
+
+    def inputs(self) -> list[Input]:
+        """Refuse to give the inputs, which are known of parameters and results alone. Mirrors `openvino.Node.inputs`.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        refuse("inputs of a node that is neither a parameter nor a result")
+
     def _facts(self) -> str:
         """Give what the node's text says of its outputs, as openvino does."""
         return ", ".join(str(each.partial_shape) for each in self._outputs())
@@ -252,6 +276,10 @@ class Parameter(Node):
         spoken = repr(self._description.element_type).removeprefix("<Type: '").removesuffix("'>")
         return f"{self._description.partial_shape}, {_IN_NODES.get(spoken, spoken)}"
 
+    def inputs(self) -> list[Input]:
+        """Give no inputs: there are none. Mirrors `openvino.Node.inputs`."""
+        return []
+
 
 class Result(Node):
     """The node behind an output. Mirrors the part of `openvino.op.Result` that reads it."""
@@ -261,6 +289,79 @@ class Result(Node):
     def get_input_size(self) -> int:
         """Give the number of the node's inputs: one. Mirrors `openvino.Node.get_input_size`."""
         return 1
+
+    def inputs(self) -> list[Input]:
+        """Give its only input. Mirrors `openvino.Node.inputs`."""
+        return [Input.of(self, self._description)]
+
+
+class Input(Completed, Unpicklable, PartlyMirrored):
+    """The input of a `Result`, which leads to the node that computes it. Mirrors `openvino.Input`.
+
+    Differs from OpenVINO: what leads further into the graph or changes it is not here.
+
+    Raises:
+        TypeError: Where it is made by a program, as openvino's does.
+    """
+
+    __slots__ = ("__weakref__", "_description", "_node")
+
+    _own_use = frozenset({"of"})
+
+    _description: PortDescription
+    _node: Node
+
+    def __init__(self, *given: object) -> None:
+        del given
+        raise TypeError("inferwire.Input: No constructor defined!")
+
+    @classmethod
+    def of(cls, node: Node, description: PortDescription) -> Input:
+        """Make the only input of a node; for the SDK's own use, not in openvino."""
+        made = object.__new__(cls)
+        made._node, made._description = node, description
+        return made
+
+    def __repr__(self) -> str:
+        return f"<Input: shape{self._description.partial_shape} type: {self._description.element_type.type_name}>"
+
+    def get_node(self) -> Node:
+        """Give the node that it belongs to. Mirrors `openvino.Input.get_node`."""
+        return self._node
+
+    def get_index(self) -> int:
+        """Give its place among the inputs of its node. Mirrors `openvino.Input.get_index`."""
+        return 0
+
+    def get_element_type(self) -> Type:
+        """Give the type of its elements. Mirrors `openvino.Input.get_element_type`."""
+        return self._description.element_type
+
+    def get_partial_shape(self) -> PartialShape:
+        """Give what shapes it takes. Mirrors `openvino.Input.get_partial_shape`."""
+        return PartialShape(self._description.partial_shape)
+
+    def get_shape(self) -> Shape:
+        """Give its shape. Mirrors `openvino.Input.get_shape`.
+
+        Raises:
+            RuntimeError: If it is not known in full.
+        """
+        return self._description.partial_shape.to_shape()
+
+    def get_source_output(self) -> Output:
+        """Give the output that it takes, of another node. Mirrors `openvino.Input.get_source_output`.
+
+        Raises:
+            RuntimeError: If the server, an older one, does not say which that is.
+        """
+        source = self._description.source
+        if source is None:
+            refuse("Input.get_source_output() by this server")
+        described = replace(
+            self._description, node_name=source.node_name, node_type=source.node_type, layout="", source=None
+        )
+        return Output(described, node_of(described), source.index)
 
 
 class Assign(Node):

@@ -21,6 +21,15 @@ P = TypeVar("P", bound="Port")
 
 
 @dataclass(frozen=True, slots=True)
+class PortSource:
+    """The node whose output a model gives as its own, and which output of it that is."""
+
+    node_name: str
+    node_type: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
 class PortDescription:
     """What a server says of one port.
 
@@ -32,6 +41,7 @@ class PortDescription:
         node_type: The type of the node, "Parameter" or "Result" for compiled models.
         oip_name: Its unique name in the Open Inference Protocol.
         layout: Which dimension is what, as the text of a `Layout`; empty where the model does not say.
+        source: Where an output's values come from.
     """
 
     names: frozenset[str]
@@ -41,18 +51,7 @@ class PortDescription:
     node_type: str
     oip_name: str
     layout: str = ""
-
-
-class Input:
-    """An input of a node, of which a client sees none: a name for annotations. Mirrors that of `openvino.Input`.
-
-    Raises:
-        TypeError: Always, as openvino's does.
-    """
-
-    def __init__(self, *given: object) -> None:
-        del given
-        raise TypeError("inferwire.Input: No constructor defined!")
+    source: PortSource | None = None
 
 
 class Port(Completed, Unpicklable, PartlyMirrored):

@@ -11,7 +11,7 @@ from math import prod
 from time import perf_counter
 
 from inferwire.errors import InferwireError, error_of
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.ports import PortDescription, PortSource
 from inferwire.transport.descriptions import (
     GraphDescription,
     GraphNode,
@@ -249,7 +249,12 @@ def _port(port: types_pb2.Port) -> PortDescription:
         node_type=port.node_type,
         oip_name=port.oip_name,
         layout=port.layout,
+        source=_source(port.source) if port.HasField("source") else None,
     )
+
+
+def _source(source: types_pb2.PortSource) -> PortSource:
+    return PortSource(source.node_name, source.node_type, source.index)
 
 
 def _partial_shape(shape: types_pb2.PartialShape) -> PartialShape:

@@ -49,8 +49,20 @@ Shape: TypeAlias = tuple[Dimension, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
+class PortSource:
+    """The node whose output a model gives as its own, and which output of it that is."""
+
+    node_name: str
+    node_type: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
 class PortSpec:
-    """One input or output of a model. Its layout is as OpenVINO writes it: "[N,C,H,W]", empty where nobody said."""
+    """One input or output of a model.
+
+    Its layout is as OpenVINO writes it: "[N,C,H,W]", empty where nobody said. Outputs have a source.
+    """
 
     names: frozenset[str]
     oip_name: str
@@ -59,6 +71,7 @@ class PortSpec:
     node_name: str
     node_type: str
     layout: str = ""
+    source: PortSource | None = None
 
     def admits(self, shape: Sequence[int]) -> bool:
         """Whether a tensor of this shape fits."""

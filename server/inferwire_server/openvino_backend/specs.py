@@ -9,7 +9,7 @@ import openvino as ov
 
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
+from inferwire_server.core.specs import Dimension, ModelSpec, PortSource, PortSpec, Shape
 from inferwire_server.errors import ServingError, UnfitSetting
 
 
@@ -97,6 +97,7 @@ def ports_of(
             node_name=port.get_node().get_friendly_name(),
             node_type=port.get_node().get_type_name(),
             layout=_layout(port),
+            source=_source(port.get_node()),
         )
         for index, (port, name) in enumerate(zip(ports, smallest, strict=True))
     )
@@ -106,6 +107,13 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def _source(node: Any) -> PortSource | None:
+    if node.get_type_name() != "Result":
+        return None
+    output = node.input(0).get_source_output()
+    return PortSource(output.get_node().get_friendly_name(), output.get_node().get_type_name(), output.get_index())
 
 
 def _layout(port: Any) -> str:

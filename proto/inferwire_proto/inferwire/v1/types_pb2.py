@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18inferwire/v1/types.proto\x12\x0cinferwire.v1\"\xa5\x01\n\x0cTensorHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12/\n\x0c\x65lement_type\x18\x03 \x01(\x0e\x32\x19.inferwire.v1.ElementType\x12\r\n\x05shape\x18\x04 \x03(\x03\x12*\n\x06stored\x18\x05 \x01(\x0b\x32\x1a.inferwire.v1.StoredTensor\x12\x0c\n\x04lent\x18\x06 \x01(\x04\"6\n\x0cStoredTensor\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05\x62\x65gin\x18\x02 \x03(\x04\x12\x0b\n\x03\x65nd\x18\x03 \x03(\x04\"%\n\tDimension\x12\x0b\n\x03min\x18\x01 \x01(\x03\x12\x0b\n\x03max\x18\x02 \x01(\x03\"Q\n\x0cPartialShape\x12\x14\n\x0c\x64ynamic_rank\x18\x01 \x01(\x08\x12+\n\ndimensions\x18\x02 \x03(\x0b\x32\x17.inferwire.v1.Dimension\"\xc1\x01\n\x04Port\x12\r\n\x05names\x18\x01 \x03(\t\x12/\n\x0c\x65lement_type\x18\x02 \x01(\x0e\x32\x19.inferwire.v1.ElementType\x12\x31\n\rpartial_shape\x18\x03 \x01(\x0b\x32\x1a.inferwire.v1.PartialShape\x12\x11\n\tnode_name\x18\x04 \x01(\t\x12\x11\n\tnode_type\x18\x05 \x01(\t\x12\x10\n\x08oip_name\x18\x06 \x01(\t\x12\x0e\n\x06layout\x18\x07 \x01(\t\";\n\x0cPropertyList\x12+\n\x06values\x18\x01 \x03(\x0b\x32\x1b.inferwire.v1.PropertyValue\"\x90\x01\n\x0bPropertyMap\x12\x35\n\x06values\x18\x01 \x03(\x0b\x32%.inferwire.v1.PropertyMap.ValuesEntry\x1aJ\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"*\n\x0cPropertyEnum\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x9b\x03\n\rPropertyValue\x12\x16\n\x0cstring_value\x18\x01 \x01(\tH\x00\x12\x14\n\nbool_value\x18\x02 \x01(\x08H\x00\x12\x13\n\tint_value\x18\x03 \x01(\x03H\x00\x12\x16\n\x0c\x64ouble_value\x18\x04 \x01(\x01H\x00\x12\x30\n\nlist_value\x18\x05 \x01(\x0b\x32\x1a.inferwire.v1.PropertyListH\x00\x12\x31\n\x0btuple_value\x18\x06 \x01(\x0b\x32\x1a.inferwire.v1.PropertyListH\x00\x12/\n\tset_value\x18\x07 \x01(\x0b\x32\x1a.inferwire.v1.PropertyListH\x00\x12.\n\tmap_value\x18\x08 \x01(\x0b\x32\x19.inferwire.v1.PropertyMapH\x00\x12/\n\ntype_value\x18\t \x01(\x0e\x32\x19.inferwire.v1.ElementTypeH\x00\x12\x30\n\nenum_value\x18\n \x01(\x0b\x32\x1a.inferwire.v1.PropertyEnumH\x00\x42\x06\n\x04kind\"V\n\x05\x45rror\x12%\n\x04\x63ode\x18\x01 \x01(\x0e\x32\x17.inferwire.v1.ErrorCode\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x15\n\rretry_after_s\x18\x03 \x01(\x01\"\x9a\x01\n\tLayerTime\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x11\n\tnode_type\x18\x02 \x01(\t\x12\x11\n\texec_type\x18\x03 \x01(\t\x12)\n\x06status\x18\x04 \x01(\x0e\x32\x19.inferwire.v1.LayerStatus\x12\x14\n\x0creal_time_us\x18\x05 \x01(\x04\x12\x13\n\x0b\x63pu_time_us\x18\x06 \x01(\x04\"C\n\x07Timings\x12\x10\n\x08queue_us\x18\x01 \x01(\x04\x12\x14\n\x0cinference_us\x18\x02 \x01(\x04\x12\x10\n\x08total_us\x18\x03 \x01(\x04*\xdd\x04\n\x0b\x45lementType\x12\x1c\n\x18\x45LEMENT_TYPE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45LEMENT_TYPE_BOOLEAN\x10\x01\x12\x15\n\x11\x45LEMENT_TYPE_BF16\x10\x02\x12\x14\n\x10\x45LEMENT_TYPE_F16\x10\x03\x12\x14\n\x10\x45LEMENT_TYPE_F32\x10\x04\x12\x14\n\x10\x45LEMENT_TYPE_F64\x10\x05\x12\x17\n\x13\x45LEMENT_TYPE_F8E4M3\x10\x06\x12\x17\n\x13\x45LEMENT_TYPE_F8E5M2\x10\x07\x12\x17\n\x13\x45LEMENT_TYPE_F8E8M0\x10\x08\x12\x17\n\x13\x45LEMENT_TYPE_F4E2M1\x10\t\x12\x14\n\x10\x45LEMENT_TYPE_NF4\x10\n\x12\x13\n\x0f\x45LEMENT_TYPE_I4\x10\x0b\x12\x13\n\x0f\x45LEMENT_TYPE_I8\x10\x0c\x12\x14\n\x10\x45LEMENT_TYPE_I16\x10\r\x12\x14\n\x10\x45LEMENT_TYPE_I32\x10\x0e\x12\x14\n\x10\x45LEMENT_TYPE_I64\x10\x0f\x12\x13\n\x0f\x45LEMENT_TYPE_U1\x10\x10\x12\x13\n\x0f\x45LEMENT_TYPE_U2\x10\x11\x12\x13\n\x0f\x45LEMENT_TYPE_U3\x10\x12\x12\x13\n\x0f\x45LEMENT_TYPE_U4\x10\x13\x12\x13\n\x0f\x45LEMENT_TYPE_U6\x10\x14\x12\x13\n\x0f\x45LEMENT_TYPE_U8\x10\x15\x12\x14\n\x10\x45LEMENT_TYPE_U16\x10\x16\x12\x14\n\x10\x45LEMENT_TYPE_U32\x10\x17\x12\x14\n\x10\x45LEMENT_TYPE_U64\x10\x18\x12\x17\n\x13\x45LEMENT_TYPE_STRING\x10\x19*\x93\x05\n\tErrorCode\x12\x1a\n\x16\x45RROR_CODE_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x45RROR_CODE_INVALID_INPUT\x10\x01\x12\x1e\n\x1a\x45RROR_CODE_MODEL_NOT_FOUND\x10\x02\x12\x1c\n\x18\x45RROR_CODE_JOB_NOT_FOUND\x10\x03\x12\x1e\n\x1a\x45RROR_CODE_MODEL_NOT_READY\x10\x04\x12\x1b\n\x17\x45RROR_CODE_MODEL_FAILED\x10\x05\x12\x18\n\x14\x45RROR_CODE_TOO_LARGE\x10\x06\x12\x1c\n\x18\x45RROR_CODE_UNIMPLEMENTED\x10\x07\x12#\n\x1f\x45RROR_CODE_UNSUPPORTED_ENCODING\x10\x08\x12\x1e\n\x1a\x45RROR_CODE_SESSION_EXPIRED\x10\t\x12\x19\n\x15\x45RROR_CODE_QUEUE_FULL\x10\n\x12 \n\x1c\x45RROR_CODE_DEADLINE_EXCEEDED\x10\x0b\x12\x18\n\x14\x45RROR_CODE_CANCELLED\x10\x0c\x12\x1e\n\x1a\x45RROR_CODE_UNAUTHENTICATED\x10\r\x12 \n\x1c\x45RROR_CODE_PERMISSION_DENIED\x10\x0e\x12\x1f\n\x1b\x45RROR_CODE_INFERENCE_FAILED\x10\x0f\x12\x1c\n\x18\x45RROR_CODE_SHUTTING_DOWN\x10\x10\x12\x17\n\x13\x45RROR_CODE_INTERNAL\x10\x11\x12!\n\x1d\x45RROR_CODE_SEQUENCE_NOT_FOUND\x10\x12\x12\x1f\n\x1b\x45RROR_CODE_TENSOR_NOT_FOUND\x10\x13\x12\x1f\n\x1b\x45RROR_CODE_UNSUPPORTED_TYPE\x10\x14*\x80\x01\n\x0bLayerStatus\x12\x1c\n\x18LAYER_STATUS_UNSPECIFIED\x10\x00\x12\x18\n\x14LAYER_STATUS_NOT_RUN\x10\x01\x12\x1e\n\x1aLAYER_STATUS_OPTIMIZED_OUT\x10\x02\x12\x19\n\x15LAYER_STATUS_EXECUTED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18inferwire/v1/types.proto\x12\x0cinferwire.v1\"\xa5\x01\n\x0cTensorHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12/\n\x0c\x65lement_type\x18\x03 \x01(\x0e\x32\x19.inferwire.v1.ElementType\x12\r\n\x05shape\x18\x04 \x03(\x03\x12*\n\x06stored\x18\x05 \x01(\x0b\x32\x1a.inferwire.v1.StoredTensor\x12\x0c\n\x04lent\x18\x06 \x01(\x04\"6\n\x0cStoredTensor\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05\x62\x65gin\x18\x02 \x03(\x04\x12\x0b\n\x03\x65nd\x18\x03 \x03(\x04\"%\n\tDimension\x12\x0b\n\x03min\x18\x01 \x01(\x03\x12\x0b\n\x03max\x18\x02 \x01(\x03\"Q\n\x0cPartialShape\x12\x14\n\x0c\x64ynamic_rank\x18\x01 \x01(\x08\x12+\n\ndimensions\x18\x02 \x03(\x0b\x32\x17.inferwire.v1.Dimension\"\xeb\x01\n\x04Port\x12\r\n\x05names\x18\x01 \x03(\t\x12/\n\x0c\x65lement_type\x18\x02 \x01(\x0e\x32\x19.inferwire.v1.ElementType\x12\x31\n\rpartial_shape\x18\x03 \x01(\x0b\x32\x1a.inferwire.v1.PartialShape\x12\x11\n\tnode_name\x18\x04 \x01(\t\x12\x11\n\tnode_type\x18\x05 \x01(\t\x12\x10\n\x08oip_name\x18\x06 \x01(\t\x12\x0e\n\x06layout\x18\x07 \x01(\t\x12(\n\x06source\x18\x08 \x01(\x0b\x32\x18.inferwire.v1.PortSource\"A\n\nPortSource\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x11\n\tnode_type\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\r\";\n\x0cPropertyList\x12+\n\x06values\x18\x01 \x03(\x0b\x32\x1b.inferwire.v1.PropertyValue\"\x90\x01\n\x0bPropertyMap\x12\x35\n\x06values\x18\x01 \x03(\x0b\x32%.inferwire.v1.PropertyMap.ValuesEntry\x1aJ\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.inferwire.v1.PropertyValue:\x02\x38\x01\"*\n\x0cPropertyEnum\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x9b\x03\n\rPropertyValue\x12\x16\n\x0cstring_value\x18\x01 \x01(\tH\x00\x12\x14\n\nbool_value\x18\x02 \x01(\x08H\x00\x12\x13\n\tint_value\x18\x03 \x01(\x03H\x00\x12\x16\n\x0c\x64ouble_value\x18\x04 \x01(\x01H\x00\x12\x30\n\nlist_value\x18\x05 \x01(\x0b\x32\x1a.inferwire.v1.PropertyListH\x00\x12\x31\n\x0btuple_value\x18\x06 \x01(\x0b\x32\x1a.inferwire.v1.PropertyListH\x00\x12/\n\tset_value\x18\x07 \x01(\x0b\x32\x1a.inferwire.v1.PropertyListH\x00\x12.\n\tmap_value\x18\x08 \x01(\x0b\x32\x19.inferwire.v1.PropertyMapH\x00\x12/\n\ntype_value\x18\t \x01(\x0e\x32\x19.inferwire.v1.ElementTypeH\x00\x12\x30\n\nenum_value\x18\n \x01(\x0b\x32\x1a.inferwire.v1.PropertyEnumH\x00\x42\x06\n\x04kind\"V\n\x05\x45rror\x12%\n\x04\x63ode\x18\x01 \x01(\x0e\x32\x17.inferwire.v1.ErrorCode\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x15\n\rretry_after_s\x18\x03 \x01(\x01\"\x9a\x01\n\tLayerTime\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x11\n\tnode_type\x18\x02 \x01(\t\x12\x11\n\texec_type\x18\x03 \x01(\t\x12)\n\x06status\x18\x04 \x01(\x0e\x32\x19.inferwire.v1.LayerStatus\x12\x14\n\x0creal_time_us\x18\x05 \x01(\x04\x12\x13\n\x0b\x63pu_time_us\x18\x06 \x01(\x04\"C\n\x07Timings\x12\x10\n\x08queue_us\x18\x01 \x01(\x04\x12\x14\n\x0cinference_us\x18\x02 \x01(\x04\x12\x10\n\x08total_us\x18\x03 \x01(\x04*\xdd\x04\n\x0b\x45lementType\x12\x1c\n\x18\x45LEMENT_TYPE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45LEMENT_TYPE_BOOLEAN\x10\x01\x12\x15\n\x11\x45LEMENT_TYPE_BF16\x10\x02\x12\x14\n\x10\x45LEMENT_TYPE_F16\x10\x03\x12\x14\n\x10\x45LEMENT_TYPE_F32\x10\x04\x12\x14\n\x10\x45LEMENT_TYPE_F64\x10\x05\x12\x17\n\x13\x45LEMENT_TYPE_F8E4M3\x10\x06\x12\x17\n\x13\x45LEMENT_TYPE_F8E5M2\x10\x07\x12\x17\n\x13\x45LEMENT_TYPE_F8E8M0\x10\x08\x12\x17\n\x13\x45LEMENT_TYPE_F4E2M1\x10\t\x12\x14\n\x10\x45LEMENT_TYPE_NF4\x10\n\x12\x13\n\x0f\x45LEMENT_TYPE_I4\x10\x0b\x12\x13\n\x0f\x45LEMENT_TYPE_I8\x10\x0c\x12\x14\n\x10\x45LEMENT_TYPE_I16\x10\r\x12\x14\n\x10\x45LEMENT_TYPE_I32\x10\x0e\x12\x14\n\x10\x45LEMENT_TYPE_I64\x10\x0f\x12\x13\n\x0f\x45LEMENT_TYPE_U1\x10\x10\x12\x13\n\x0f\x45LEMENT_TYPE_U2\x10\x11\x12\x13\n\x0f\x45LEMENT_TYPE_U3\x10\x12\x12\x13\n\x0f\x45LEMENT_TYPE_U4\x10\x13\x12\x13\n\x0f\x45LEMENT_TYPE_U6\x10\x14\x12\x13\n\x0f\x45LEMENT_TYPE_U8\x10\x15\x12\x14\n\x10\x45LEMENT_TYPE_U16\x10\x16\x12\x14\n\x10\x45LEMENT_TYPE_U32\x10\x17\x12\x14\n\x10\x45LEMENT_TYPE_U64\x10\x18\x12\x17\n\x13\x45LEMENT_TYPE_STRING\x10\x19*\x93\x05\n\tErrorCode\x12\x1a\n\x16\x45RROR_CODE_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x45RROR_CODE_INVALID_INPUT\x10\x01\x12\x1e\n\x1a\x45RROR_CODE_MODEL_NOT_FOUND\x10\x02\x12\x1c\n\x18\x45RROR_CODE_JOB_NOT_FOUND\x10\x03\x12\x1e\n\x1a\x45RROR_CODE_MODEL_NOT_READY\x10\x04\x12\x1b\n\x17\x45RROR_CODE_MODEL_FAILED\x10\x05\x12\x18\n\x14\x45RROR_CODE_TOO_LARGE\x10\x06\x12\x1c\n\x18\x45RROR_CODE_UNIMPLEMENTED\x10\x07\x12#\n\x1f\x45RROR_CODE_UNSUPPORTED_ENCODING\x10\x08\x12\x1e\n\x1a\x45RROR_CODE_SESSION_EXPIRED\x10\t\x12\x19\n\x15\x45RROR_CODE_QUEUE_FULL\x10\n\x12 \n\x1c\x45RROR_CODE_DEADLINE_EXCEEDED\x10\x0b\x12\x18\n\x14\x45RROR_CODE_CANCELLED\x10\x0c\x12\x1e\n\x1a\x45RROR_CODE_UNAUTHENTICATED\x10\r\x12 \n\x1c\x45RROR_CODE_PERMISSION_DENIED\x10\x0e\x12\x1f\n\x1b\x45RROR_CODE_INFERENCE_FAILED\x10\x0f\x12\x1c\n\x18\x45RROR_CODE_SHUTTING_DOWN\x10\x10\x12\x17\n\x13\x45RROR_CODE_INTERNAL\x10\x11\x12!\n\x1d\x45RROR_CODE_SEQUENCE_NOT_FOUND\x10\x12\x12\x1f\n\x1b\x45RROR_CODE_TENSOR_NOT_FOUND\x10\x13\x12\x1f\n\x1b\x45RROR_CODE_UNSUPPORTED_TYPE\x10\x14*\x80\x01\n\x0bLayerStatus\x12\x1c\n\x18LAYER_STATUS_UNSPECIFIED\x10\x00\x12\x18\n\x14LAYER_STATUS_NOT_RUN\x10\x01\x12\x1e\n\x1aLAYER_STATUS_OPTIMIZED_OUT\x10\x02\x12\x19\n\x15LAYER_STATUS_EXECUTED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,12 +34,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PROPERTYMAP_VALUESENTRY']._loaded_options = None
   _globals['_PROPERTYMAP_VALUESENTRY']._serialized_options = b'8\001'
-  _globals['_ELEMENTTYPE']._serialized_start=1565
-  _globals['_ELEMENTTYPE']._serialized_end=2170
-  _globals['_ERRORCODE']._serialized_start=2173
-  _globals['_ERRORCODE']._serialized_end=2832
-  _globals['_LAYERSTATUS']._serialized_start=2835
-  _globals['_LAYERSTATUS']._serialized_end=2963
+  _globals['_ELEMENTTYPE']._serialized_start=1674
+  _globals['_ELEMENTTYPE']._serialized_end=2279
+  _globals['_ERRORCODE']._serialized_start=2282
+  _globals['_ERRORCODE']._serialized_end=2941
+  _globals['_LAYERSTATUS']._serialized_start=2944
+  _globals['_LAYERSTATUS']._serialized_end=3072
   _globals['_TENSORHEADER']._serialized_start=43
   _globals['_TENSORHEADER']._serialized_end=208
   _globals['_STOREDTENSOR']._serialized_start=210
@@ -49,21 +49,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PARTIALSHAPE']._serialized_start=305
   _globals['_PARTIALSHAPE']._serialized_end=386
   _globals['_PORT']._serialized_start=389
-  _globals['_PORT']._serialized_end=582
-  _globals['_PROPERTYLIST']._serialized_start=584
-  _globals['_PROPERTYLIST']._serialized_end=643
-  _globals['_PROPERTYMAP']._serialized_start=646
-  _globals['_PROPERTYMAP']._serialized_end=790
-  _globals['_PROPERTYMAP_VALUESENTRY']._serialized_start=716
-  _globals['_PROPERTYMAP_VALUESENTRY']._serialized_end=790
-  _globals['_PROPERTYENUM']._serialized_start=792
-  _globals['_PROPERTYENUM']._serialized_end=834
-  _globals['_PROPERTYVALUE']._serialized_start=837
-  _globals['_PROPERTYVALUE']._serialized_end=1248
-  _globals['_ERROR']._serialized_start=1250
-  _globals['_ERROR']._serialized_end=1336
-  _globals['_LAYERTIME']._serialized_start=1339
-  _globals['_LAYERTIME']._serialized_end=1493
-  _globals['_TIMINGS']._serialized_start=1495
-  _globals['_TIMINGS']._serialized_end=1562
+  _globals['_PORT']._serialized_end=624
+  _globals['_PORTSOURCE']._serialized_start=626
+  _globals['_PORTSOURCE']._serialized_end=691
+  _globals['_PROPERTYLIST']._serialized_start=693
+  _globals['_PROPERTYLIST']._serialized_end=752
+  _globals['_PROPERTYMAP']._serialized_start=755
+  _globals['_PROPERTYMAP']._serialized_end=899
+  _globals['_PROPERTYMAP_VALUESENTRY']._serialized_start=825
+  _globals['_PROPERTYMAP_VALUESENTRY']._serialized_end=899
+  _globals['_PROPERTYENUM']._serialized_start=901
+  _globals['_PROPERTYENUM']._serialized_end=943
+  _globals['_PROPERTYVALUE']._serialized_start=946
+  _globals['_PROPERTYVALUE']._serialized_end=1357
+  _globals['_ERROR']._serialized_start=1359
+  _globals['_ERROR']._serialized_end=1445
+  _globals['_LAYERTIME']._serialized_start=1448
+  _globals['_LAYERTIME']._serialized_end=1602
+  _globals['_TIMINGS']._serialized_start=1604
+  _globals['_TIMINGS']._serialized_end=1671
 # @@protoc_insertion_point(module_scope)

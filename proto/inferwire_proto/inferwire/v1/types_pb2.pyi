@@ -419,6 +419,7 @@ class Port(_message.Message):
     NODE_TYPE_FIELD_NUMBER: _builtins.int
     OIP_NAME_FIELD_NUMBER: _builtins.int
     LAYOUT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     element_type: Global___ElementType.ValueType
     """How its elements look in memory."""
     node_name: _builtins.str
@@ -437,6 +438,10 @@ class Port(_message.Message):
     def partial_shape(self) -> Global___PartialShape:
         """What shapes it takes or gives."""
 
+    @_builtins.property
+    def source(self) -> Global___PortSource:
+        """What the node behind an output gives on, where it is a "Result"."""
+
     def __init__(
         self,
         *,
@@ -447,14 +452,45 @@ class Port(_message.Message):
         node_type: _builtins.str = ...,
         oip_name: _builtins.str = ...,
         layout: _builtins.str = ...,
+        source: Global___PortSource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["partial_shape", b"partial_shape"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["partial_shape", b"partial_shape", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["element_type", b"element_type", "layout", b"layout", "names", b"names", "node_name", b"node_name", "node_type", b"node_type", "oip_name", b"oip_name", "partial_shape", b"partial_shape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["element_type", b"element_type", "layout", b"layout", "names", b"names", "node_name", b"node_name", "node_type", b"node_type", "oip_name", b"oip_name", "partial_shape", b"partial_shape", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Port: _TypeAlias = Port  # noqa: Y015
+
+@_typing.final
+class PortSource(_message.Message):
+    """The output of a node that a "Result" gives on. Names, type and shape are those of the Result's port."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    NODE_TYPE_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    node_name: _builtins.str
+    """The node's friendly name."""
+    node_type: _builtins.str
+    """The node's type."""
+    index: _builtins.int
+    """Which of its outputs it is."""
+    def __init__(
+        self,
+        *,
+        node_name: _builtins.str = ...,
+        node_type: _builtins.str = ...,
+        index: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "node_name", b"node_name", "node_type", b"node_type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PortSource: _TypeAlias = PortSource  # noqa: Y015
 
 @_typing.final
 class PropertyList(_message.Message):

@@ -107,6 +107,7 @@ def _decode_preprocessing(message: pb.Preprocessing) -> Preprocessing:
 
 
 def _encode_port(port: PortSpec) -> types_pb2.Port:
+    source = port.source
     return types_pb2.Port(
         names=sorted(port.names),
         element_type=types_pb2.ElementType.ValueType(port.element_type.wire),
@@ -115,6 +116,8 @@ def _encode_port(port: PortSpec) -> types_pb2.Port:
         node_type=port.node_type,
         oip_name=port.oip_name,
         layout=port.layout,
+        source=source
+        and types_pb2.PortSource(node_name=source.node_name, node_type=source.node_type, index=source.index),
     )
 
 
