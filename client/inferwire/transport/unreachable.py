@@ -22,8 +22,12 @@ _OTHER_PROTOCOL = ("http1.x", "missing selected ALPN property")
 _CLOSED = ("Socket closed", "Connection reset by peer")
 """What gRPC says where a connection ended before anything was said on it, if it "failed to connect" too."""
 
-_OTHER_NAMES = ("Hostname Verification Check failed", "call host does not match SSL server name")
-"""What gRPC says of a certificate for others: as it connects, and at a call where that has a common name alone."""
+_OTHER_NAMES = (
+    "Hostname Verification Check failed",
+    "is not in peer certificate",
+    "call host does not match SSL server name",
+)
+"""What gRPC says of a certificate for others as it connects; of a common name alone until 1.76, and since."""
 
 _TLS_ANSWER_S = 1.0
 """How long what closed a connection has to agree on TLS, which a server that is there does within a few round trips."""
@@ -100,7 +104,8 @@ def _why_no_tls(address: str, details: str) -> str | None:
             f"what answers at {address} speaks no TLS; if it is an inferwire server without, its address is "
             f"{address.removeprefix(TLS_SCHEME)}"
         )
-    if "Handshake read failed" in details:
+    # Until grpcio 1.80 it is "Socket closed" alone.
+    if "Handshake read failed" in details or ("failed to connect" in details and "Socket closed" in details):
         # A server that shares no kind of key with a client closes the connection, and keeps the reason to itself.
         return (
             f"what listens at {address} closed the connection while TLS was agreed on; gRPC takes certificates with "

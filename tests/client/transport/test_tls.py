@@ -185,6 +185,10 @@ def test_a_client_without_tls(server: ScriptedServer, scheme: str) -> None:
         ("host:1", "failed to connect to all addresses: Connection refused", "no inferwire server answers at host:1;"),
         ("host:1", "Socket closed", "no inferwire server answers at host:1;"),
         ("unix:/s", "failed to connect to all addresses: Socket closed", "no inferwire server answers at unix:/s;"),
+        # What gRPC said until 1.76, and until 1.80.
+        ("grpcs://host:1", "UNKNOWN: Peer name host is not in peer certificate", "the certificate of the server at gr"),
+        ("grpcs://host:1", "failed to connect to all addresses: Socket closed", "what listens at grpcs://host:1 clos"),
+        ("grpcs://host:1", "Socket closed", "no inferwire server answers at grpcs://host:1;"),
         ("grpcs://host:1", "failed to connect: Connection reset by peer", "no inferwire server answers at grpcs://hos"),
         ("grpcs://host:1", "Cannot check peer: missing selected ALPN property.", "what answers at grpcs://host:1 spe"),
         ("host:1", "Trying to connect an http1.x server", "what answers at host:1 speaks HTTP/1.1 and not gRPC"),
