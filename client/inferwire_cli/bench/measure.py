@@ -47,7 +47,7 @@ class Spending(threading.Thread):
             self._ended_s = self.budget.elapsed_s
             self._has_ended.set()
 
-    def wait(self, limit_s: float) -> bool:
+    def wait(self, limit_s: float | None = None) -> bool:
         """Wait for the end, and say whether it has come. Python 3.11 takes a join that Ctrl-C cuts off for the end."""
         return self._has_ended.wait(limit_s)
 
@@ -91,6 +91,9 @@ def _measure(spend: Spend, budget: Budget, title: str) -> tuple[Spending, bool]:
 def _follow(spending: Spending, title: str) -> None:
     """Show how far it is until it has ended; nothing where nobody looks."""
     console = new_console(stderr=True)
+    if not console.is_terminal:
+        spending.wait()
+        return
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -98,7 +101,7 @@ def _follow(spending: Spending, title: str) -> None:
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=1.0, rate="")
         while not spending.wait(REFRESH_S):
             progress.update(task, completed=spending.budget.done, rate=f"{spending.per_second:,.0f}/s")

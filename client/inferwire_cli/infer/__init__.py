@@ -20,6 +20,7 @@ InputOption = Annotated[
         negative=(),
         show_default=False,
         allow_leading_hyphen=True,
+        json_list=False,  # a list in JSON is one input: cyclopts 4.10 would take it for several
         help="Input: a picture, a .npy or .json file, JSON, or a text if the model takes texts. NAME=... says which "
         "input, as it has to where the model has several. May be repeated.",
     ),
