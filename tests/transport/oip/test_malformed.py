@@ -162,7 +162,7 @@ JSON: list[tuple[bytes, str]] = [
     ('{"inputs":[]}'.encode("utf-16"), "the request is malformed JSON"),
     (b'{"inputs":[]}{}', "where binary tensors follow it, Inference-Header-Content-Length says its length"),
     (b'{"inputs":[]}\xff\xff', "where binary tensors follow it, Inference-Header-Content-Length says its length"),
-    (b'{"inputs":' + b"[" * 90_000, "the request is malformed JSON: depth limit exceeded"),
+    (b'{"inputs":' + b"[" * 90_000, "the request is malformed JSON"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[1e400]}]}', "the request is malformed JSON"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[' + b"9" * 5000 + b"]}]}", "malformed JSON"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[0,9223372036854775808]}]}', "expected integers from 0 on"),
