@@ -41,6 +41,7 @@ TOP_LEVEL = frozenset(
 
 _FILE = "pass the original file to read_model() or compile_model(), or write IR with openvino"
 _GRAPH = "build or change the graph with openvino, save it as IR, and pass that file to read_model() or compile_model()"
+_INNER = "the graph is on the server; look at it or change it with openvino, save it as IR, and pass that file to read_model()"
 _OF_GRAPHS = ("_offline_transformations", "passes", "utils.node_factory", "utils.types")
 _LIBRARY = "the server's operator loads a library of operations with --extension"
 _PLUGINS = "plugins are the server's, and its operator's to install"
@@ -51,6 +52,7 @@ _INSTEAD: Mapping[str, str] = {
     "openvino.serialize()": _FILE,
     "building a graph with openvino.Model()": _GRAPH,
     **{f"openvino.{name}": _GRAPH for name in (*OPERATIONS, *_OF_GRAPHS, "Model", "Parameter", "torch")},
+    **{f"openvino.{name}": _INNER for name in ("ConstOutput", "Input", "Node", "Output")},
     "openvino.frontend": _FILE,
     "openvino.tools": _FILE,
     "openvino.tools.benchmark": "install openvino beside inferwire, and its benchmark_app runs with inferwire",
