@@ -41,7 +41,7 @@ TOP_LEVEL = frozenset(
 
 _FILE = "pass the original file to read_model() or compile_model(), or write IR with openvino"
 _GRAPH = "build or change the graph with openvino, save it as IR, and pass that file to read_model() or compile_model()"
-_INNER = "the graph is on the server; look at it or change it with openvino, save it as IR, and pass that file to read_model()"
+_INNER = "the graph is on the server; look at it or change it with openvino, save it, and give read_model() that file"
 _OF_GRAPHS = ("_offline_transformations", "passes", "utils.node_factory", "utils.types")
 _LIBRARY = "the server's operator loads a library of operations with --extension"
 _PLUGINS = "plugins are the server's, and its operator's to install"
