@@ -1,6 +1,7 @@
 """What holds for every test: signals are heard, as in a terminal. And what tests of several folders use."""
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import AsyncGenerator, Generator
@@ -18,6 +19,12 @@ from tests.busy_threads import BusyThreads
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the tests themselves out of each collection of garbage: there are ten thousand, and it looks at them all."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
