@@ -50,6 +50,13 @@ CONTRADICTIONS = [
         Settings(max_batch=4, properties=("INFERWIRE_MAX_BATCH=8",)),
         "--max-batch and --property INFERWIRE_MAX_BATCH are both set, expected one: they say the same",
     ),
+    *(
+        (
+            Settings(allow_origins=("*", "capacitor://localhost", origin)),
+            f"--allow-origin is '{origin}', expected an origin as browsers say it, https://app.example:8443, or *",
+        )
+        for origin in ("app.example", "https://app.example/", "https://App.example", "https://app.example/page", "")
+    ),
     (Settings(properties=("A",)), "--property is 'A', expected NAME=VALUE"),
     (
         Settings(properties=("INFERWIRE_MAX_BATCH=many",)),

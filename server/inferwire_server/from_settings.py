@@ -6,6 +6,7 @@ other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
@@ -28,6 +29,10 @@ from inferwire_server.settings import MEBIBYTE, Settings
 AnyRepository: TypeAlias = Repository | ConfiguredRepository | NoRepository
 """Where models are: what is read for it, what there is of them, which folders to watch for others, and why there are
 none."""
+
+
+_ORIGIN = re.compile("[a-z][a-z0-9+.-]*://[^/?#A-Z]+")
+"""An origin as browsers send it: no path, no slash at the end, and no capital letters."""
 
 
 def check(settings: Settings) -> None:
@@ -65,6 +70,9 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             f"--max-http-body-mb is {settings.max_http_body_mb}, expected less than --max-grpc-message-mb, which is "
             f"{settings.max_grpc_message_mb}: with --workers a body may have to go from one worker to another"
         )
+    for origin in settings.allow_origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            yield f"--allow-origin is '{origin}', expected an origin as browsers say it, https://app.example:8443, or *"
     if settings.max_batch is not None and any(pair.startswith(f"{MAX_BATCH}=") for pair in settings.properties):
         yield f"--max-batch and --property {MAX_BATCH} are both set, expected one: they say the same"
 

@@ -276,6 +276,17 @@ class Settings:
             "need none. A changed file is read again.",
         ),
     ] = None
+    allow_origins: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--allow-origin",
+            group=_CLIENTS,
+            negative=(),
+            show_default=False,
+            help="Let pages of this origin, as https://app.example:8443 (* for any), call the HTTP port from browsers. "
+            "May be repeated.",
+        ),
+    ] = ()
     allow_uploads: Annotated[
         bool,
         Parameter(group=_CLIENTS, show_default=False, help="Let clients upload models and compile them on the server."),

@@ -20,6 +20,7 @@ from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.connections import give_to, taking_connections
 from inferwire_server.transport.relay.front import CrewFront, front_of
 from inferwire_server.transport.rest.app import create_app
+from inferwire_server.transport.rest.cross_origin import allowing_origins
 from inferwire_server.transport.rest.key_check import asking_for_key
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.session_file import sessions_at
@@ -72,7 +73,8 @@ async def listening(
     )
     async with _sessions(server, rpc.max_message_bytes, crew) as sessions, Colleagues(crew) as colleagues:
         front = front_of(crew, app, colleagues, server.services, max_body_bytes)
-        front = replace(front, app=asking_for_key(front.app, server.services))
+        guarded = asking_for_key(front.app, server.services)
+        front = replace(front, app=allowing_origins(guarded, settings.allow_origins))
         async with (
             GrpcServer(server.services, rpc, sessions, front.around, front.calls) as grpc_server,
             _http(settings, front, crew, sessions, tls) as http,

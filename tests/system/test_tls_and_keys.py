@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from inferwire_cli.server_process import ServerProcess, has_ended_within, tail
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 KEY, NEXT_KEY = "the-key-of-the-tests", "the-key-that-follows"
+PAGE = "https://app.example"
+BINARY = {"binary_data_output": True}
 # Triton's client adds to the dictionary that it is given.
 SHOWN = {"authorization": f"Bearer {KEY}"}
 ROW = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 64)
@@ -55,6 +58,7 @@ def workers(request: pytest.FixtureRequest) -> int:
 def server(issued: Issued, key_file: Path, workers: int) -> Iterator[ServerProcess]:
     tls = ("--tls-certificate", str(issued.certificate), "--tls-key", str(issued.key))
     keys = ("--api-key-file", str(key_file), "--workers", str(workers), "--allow-model-control")
+    keys += ("--allow-origin", PAGE)
     with started("--model-repository", str(DIGITS), *tls, *keys) as (running, log):
         wait_for_line(running, log, '"ready"')
         yield running
@@ -117,6 +121,32 @@ def test_calls_that_concern_every_worker_take_the_key_along(server: ServerProces
     call: Any = channel.unary_unary("/inference.GRPCInferenceService/ModelStatistics")
     assert call(b"", metadata=tuple(SHOWN.items()), timeout=30)
     channel.close()
+
+
+def test_a_page_of_an_origin_that_may_call(server: ServerProcess, authority: Authority) -> None:
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+    shown = {"authorization": f"Bearer {KEY}", "content-type": "application/octet-stream"}
+    path = "/v2/models/digits_mlp/infer"
+    head = json.dumps({"inputs": [{"name": "pixels", "datatype": "FP32", "shape": [1, 64]}], "parameters": BINARY})
+    body, sizes = head.encode() + ROW.tobytes(), {"inference-header-content-length": str(len(head))}
+    address = f"https://localhost:{server.http_port}"
+    with httpx.Client(base_url=address, verify=authority.trusting, timeout=30) as browser:
+        may = browser.options(path, headers=asked | {"origin": PAGE})
+        answer = browser.post(path, content=body, headers=shown | sizes | {"origin": PAGE})
+        refused = browser.post(path, content=body, headers=sizes | {"origin": PAGE})
+        for other in (
+            browser.options(path, headers=asked | {"origin": "https://other.example"}),
+            browser.post(path, content=body, headers=shown | sizes | {"origin": "https://other.example"}),
+        ):
+            assert "access-control-allow-origin" not in other.headers
+    assert may.status_code == 200
+    assert may.headers["access-control-allow-headers"] == asked["Access-Control-Request-Headers"]
+    assert "DELETE" in may.headers["access-control-allow-methods"]
+    assert (answer.status_code, refused.status_code) == (200, 401)
+    for each in (may, answer, refused):
+        assert each.headers["access-control-allow-origin"] == PAGE
+    assert "inference-header-content-length" in answer.headers["access-control-expose-headers"].lower()
+    assert "inference-header-content-length" in answer.headers
 
 
 def test_the_sdk(server: ServerProcess, authority: Authority, workers: int) -> None:
