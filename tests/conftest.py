@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import trustme
+from hypothesis import HealthCheck, settings
 from tests.busy_threads import BusyThreads
 
 # What a shell starts in the background ignores the first two, and what nohup starts the third; all that it starts in
@@ -19,6 +20,10 @@ from tests.busy_threads import BusyThreads
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# No test is about how long it takes, and on a busy machine any may take long.
+settings.register_profile("untimed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_collection_finish() -> None:

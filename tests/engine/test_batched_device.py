@@ -11,7 +11,7 @@ from math import prod
 from struct import pack, unpack
 from typing import NamedTuple
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -344,7 +344,7 @@ actions = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(actions, st.integers(1, 3), st.sampled_from([0.0, 0.001, None]), st.booleans(), st.sampled_from(KINDS))
 def test_a_result_never_reaches_the_wrong_caller(
     plan: list[tuple[int, int, list[str]]], slots: int, delay_s: float | None, can_cancel: bool, kind: ElementType

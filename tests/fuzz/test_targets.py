@@ -25,7 +25,7 @@ def test_the_examples_are_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_damaged_bytes_are_read_or_refused(name: str, data: st.DataObject) -> None:
     target = TARGETS[name]

@@ -13,7 +13,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.settings import SettingCodes, Settings
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.transport.http2.wire import STATUS, TRAILERS
 
@@ -246,7 +246,6 @@ def test_every_byte_may_come_by_itself() -> None:
         check(client.calls[number], 300, 300)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 400), min_size=1, max_size=30),
     st.lists(st.tuples(st.integers(0, 1500), st.integers(0, 1500), st.booleans()), min_size=1, max_size=4),

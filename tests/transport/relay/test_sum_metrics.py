@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -191,7 +191,6 @@ def submitted(found: dict[tuple[str, str], int]) -> bytes:
     return scrape_of(family)
 
 
-@settings(deadline=None)
 @given(st.lists(jobs, min_size=1, max_size=4).flatmap(lambda each: st.tuples(st.just(each), st.permutations(each))))
 def test_in_what_order_workers_answer_changes_no_number(
     answers: tuple[list[dict[tuple[str, str], int]], list[dict[tuple[str, str], int]]],

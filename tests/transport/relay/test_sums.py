@@ -10,7 +10,7 @@ import orjson
 import pytest
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.json_format import MessageToDict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inferwire_proto.inferwire.v1.devices_pb2 import Device, ListDevicesResponse
@@ -108,14 +108,12 @@ models = st.builds(
 workers = st.lists(models, max_size=3, unique_by=lambda found: (found["name"], found["version"]))
 
 
-@settings(deadline=None)
 @given(workers)
 def test_a_worker_alone_says_what_it_says(found: list[dict[str, Any]]) -> None:
     assert sum_json([body(*found)]) == body(*found)
     assert sum_statistics([message(*found)]) == message(*found)
 
 
-@settings(deadline=None)
 @given(st.lists(workers, min_size=3, max_size=3), st.permutations([0, 1, 2]))
 def test_in_what_order_workers_answer_changes_no_number(
     answers: list[list[dict[str, Any]]], order: Sequence[int]
