@@ -99,6 +99,7 @@ def main() -> int:
         YOLO.run(HERE / "mirrored/prepare_detector.py", folder, *PHOTOS)
         LANGUAGE.run(HERE / "mirrored/prepare_language.py", language)
         right = [
+            compare(OCR, server, "benchmark.py", MODELS),
             compare(OCR, server, "ocr.py"),
             compare(MODEL_API, server, "classify.py", classifier, *PHOTOS),
             compare(YOLO, server, "detect.py", Path(folder) / "detector_openvino_model", *PHOTOS),
