@@ -121,7 +121,7 @@ def test_tensors_that_a_restarted_server_has_lost_say_what_to_do(port: int) -> N
 
 def test_a_draining_server_answers_what_it_has_and_refuses_what_is_new(port: int, slow: Path) -> None:
     core = ov.Core(f"{HOST}:{port}")
-    with serving(DIGITS, port, "--allow-uploads") as server:
+    with serving(DIGITS, port, "--allow-uploads", "--grace-s", "300") as server:
         compiled = core.compile_model(slow, "CPU", {"NUM_STREAMS": 1})
         running, late = compiled.create_infer_request(), compiled.create_infer_request()
         running.start_async(np.ones(1, np.float32))
