@@ -1,7 +1,8 @@
-"""Says which extra a command needs where one of its packages is missing. Imports nothing itself."""
+"""Says which extra a command needs where one of its packages is missing. Imports Python's own alone."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -9,7 +10,7 @@ OURS = ("inferwire", "inferwire_cli", "inferwire_proto", "inferwire_server")
 
 
 class MissingExtraError(Exception):
-    """A command's packages are not installed; the message names them and the extra that brings them."""
+    """A command's packages are not installed, or cannot be; the message names them and what would help."""
 
 
 @contextmanager
@@ -17,7 +18,8 @@ def needs_extra(extra: str, command: str) -> Generator[None]:
     """Turn the failed import of somebody else's package into a sentence that says what to install.
 
     Raises:
-        MissingExtraError: A package that the extra brings could not be found, or does not go with another.
+        MissingExtraError: A package that the extra brings could not be found, or does not go with another; or this
+            system's Python lacks a part that others have.
     """
     try:
         yield
@@ -25,6 +27,11 @@ def needs_extra(extra: str, command: str) -> Generator[None]:
         package = (missing.name or "").split(".")[0]
         if not package or package in OURS:
             raise  # a wrong import of our own is a bug, not a missing extra
+        if package in sys.stdlib_module_names:
+            raise MissingExtraError(
+                f"{command} does not run on this system ({sys.platform}), whose Python has no module '{package}'; "
+                "it does on Linux"
+            ) from missing
         remedy = f"pip install '.[{extra}]' in a checkout of inferwire"
         raise MissingExtraError(f"{command} needs the package '{package}', which is missing: {remedy}") from missing
     except Exception as error:

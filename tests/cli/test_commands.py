@@ -159,6 +159,14 @@ def test_somebody_elses_missing_package_names_the_extra() -> None:
         raise ModuleNotFoundError("No module named 'no_such_package.part'", name="no_such_package.part")
 
 
+def test_what_pythons_own_library_lacks_on_a_system_is_not_to_be_installed() -> None:
+    with (
+        pytest.raises(MissingExtraError, match=r"inferwire serve does not run on this system .*no module 'resource'"),
+        needs_extra("server", "inferwire serve"),
+    ):
+        raise ModuleNotFoundError("No module named 'resource'", name="resource")
+
+
 def test_a_missing_module_of_our_own_is_a_bug_and_stays_one() -> None:
     with pytest.raises(ModuleNotFoundError), needs_extra("server", "inferwire serve"):
         raise ModuleNotFoundError("No module named 'inferwire_server.gone'", name="inferwire_server.gone")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import select
 import sys
-import termios
-import tty
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from time import sleep
+
+if sys.platform != "win32":
+    import termios
+    import tty
 
 Wait = Callable[[float], str]
 """Waits so many seconds for keys, and gives those that were pressed, or nothing."""
@@ -17,8 +19,8 @@ Wait = Callable[[float], str]
 
 @contextmanager
 def pressed_keys() -> Generator[Wait]:
-    """Hear keys as they are pressed; where the input is no terminal there are none. Ctrl-C stays what it is."""
-    if not sys.stdin.isatty():
+    """Hear keys as they are pressed; on Windows, and where the input is no terminal, none. Ctrl-C stays what it is."""
+    if sys.platform == "win32" or not sys.stdin.isatty():
         yield _wait_without_keys
         return
     before = termios.tcgetattr(sys.stdin)
