@@ -127,7 +127,7 @@ class Scheduler:
     def bind(
         self, model: ModelKey, on_end: Callable[[Binding], Any], now: float, behind: Binding | None = None
     ) -> Binding:
-        """Give a caller of a model with states a slot of its own, or a place in the line for one.
+        """Give a caller of a model with states a slot of its own, or have it wait for one.
 
         A caller may always wait `behind` a binding of its own that is ending.
 
