@@ -33,10 +33,16 @@ Most inferences stop at their next layer, and most models are soon open; some ne
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """How every device queues."""
+    """How every device queues.
+
+    Attributes:
+        capacity: How many executions may wait.
+        places: How many inferences run at once; None for as many as the model with the most slots has.
+        most_bytes: How much the inputs of those that wait may take.
+    """
 
     capacity: int = 256
-    limit: int | None = None
+    places: int | None = None
     most_bytes: float = inf
 
 
@@ -238,7 +244,7 @@ class Engine:
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:
-            scheduler = Scheduler(self._queue.capacity, self._queue.limit, name, self._queue.most_bytes)
+            scheduler = Scheduler(self._queue.capacity, self._queue.places, name, self._queue.most_bytes)
             self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
         return self._devices[name]
 
