@@ -114,7 +114,7 @@ class Engine:
         self._models.clear()
         for idleness in self._idleness.values():
             idleness.close()
-        leaving = [freed for device in self.devices for freed in device.freeing]
+        leaving = [freed for device in self.devices for freed in device.freeing.under_way]
         leaving += [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
             device.cancel_all(error.message, error.code)
