@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import structlog
 
 from inferwire_server.composition import Composition, compose
-from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.from_settings import check
 from inferwire_server.host.watch import changes_in, follow
@@ -213,6 +213,6 @@ def _take_work(server: Composition, sockets: Sockets) -> None:
     server.services.health.begin()
     sockets.grpc.publish_readiness()
     statuses = server.catalogue.statuses()
-    ready = sum(served.state is ModelState.READY for served in statuses)
+    ready = sum(served.state is VersionState.READY for served in statuses)
     say = log.warning if statuses and not ready else log.info
     say("ready" if server.services.health.is_ready else "not ready", ready=ready, versions=len(statuses))

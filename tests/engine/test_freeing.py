@@ -22,11 +22,10 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.job import Job, JobState, Work
-from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.engine.device import FREED_AT_ONCE, Device
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
+from inferwire_server.engine.freeing import FREED_AT_ONCE, Freeing
 from inferwire_server.engine.models import Model
 from inferwire_server.engine.opening import open_model
 from inferwire_server.errors import ServingError
@@ -127,7 +126,7 @@ async def test_a_model_is_freed_on_a_thread_and_unloaded_once_that_is_done(notin
         await unloading
         await noting.is_freed(2)
         assert get_ident() not in noting.freed_on
-        assert engine.devices[0].freeing == ()
+        assert engine.devices[0].freeing.under_way == ()
 
 
 @pytest.mark.parametrize("is_quick", [False, True])
@@ -153,20 +152,21 @@ async def test_what_the_loop_is_doing_ends_before_anything_is_freed() -> None:
         def free(self) -> None:
             self.is_freed = True
 
-    device, memory = Device("CPU", Scheduler(1), Tallies().of), Memory()
+    freeing, memory = Freeing("CPU"), Memory()
     with no_new_threads():
-        freed = device.free(memory)
+        freed = freeing.begin(memory)
         assert not memory.is_freed
         await freed
     assert memory.is_freed
-    device.close()
+    freeing.close()
 
 
 async def test_however_much_is_freed_a_device_takes_few_threads_for_it() -> None:
     before = set(threading.enumerate())
-    device, gate = Device("CPU", Scheduler(1), Tallies().of), Gate(is_open=False)
+    freeing, gate = Freeing("CPU"), Gate(is_open=False)
     memories = [HeldMemory(gate) for _ in range(10 * FREED_AT_ONCE)]
-    freed = [device.free(memory) for memory in memories]
+    freed = [freeing.begin(memory) for memory in memories]
+    assert repr(freeing) == f"<Freeing: {10 * FREED_AT_ONCE} under way>"
     await asyncio.sleep(0)
     threads = set(threading.enumerate()) - before
     assert len(threads) == FREED_AT_ONCE
@@ -174,7 +174,7 @@ async def test_however_much_is_freed_a_device_takes_few_threads_for_it() -> None
     async with asyncio.timeout(LIMIT_S):
         await asyncio.gather(*freed)
     assert all(memory.is_freed for memory in memories)
-    device.close()
+    freeing.close()
     for thread in threads:
         await asyncio.to_thread(thread.join, LIMIT_S)
         assert not thread.is_alive()
@@ -184,7 +184,7 @@ async def test_what_takes_long_to_free_keeps_no_inference_waiting(noting: Noting
     gate = Gate(is_open=False)
     async with an_engine(noting) as engine, asyncio.timeout(LIMIT_S):
         model = await engine.load(SOURCE, ModelOptions("m"))
-        freed = [model.device.free(HeldMemory(gate)) for _ in range(2 * FREED_AT_ONCE)]
+        freed = [model.device.freeing.begin(HeldMemory(gate)) for _ in range(2 * FREED_AT_ONCE)]
         await asyncio.to_thread(gate.wait_held, FREED_AT_ONCE)
         assert (await submit(engine, model)).state is JobState.FINISHED
         gate.open()
@@ -198,7 +198,7 @@ async def test_a_model_that_is_unloaded_as_idle_is_freed_on_a_thread_too(noting:
         model = await engine.load(SOURCE, ModelOptions("m", slots=1, idle_unload_s=0.001), keeper=keeper)
         await keeper.has_unloaded.wait()
         await asyncio.to_thread(noting.freeing.wait_held, 1)
-        (freed,) = engine.devices[0].freeing
+        (freed,) = engine.devices[0].freeing.under_way
         assert (await submit(engine, model)).state is JobState.FINISHED
         noting.freeing.open()
         await freed
@@ -246,7 +246,7 @@ async def test_a_closing_engine_waits_until_its_models_are_freed(noting: NotingM
         noting.freeing.open()
         await closing
     assert engine.stuck == 0
-    assert engine.devices[0].freeing == ()
+    assert engine.devices[0].freeing.under_way == ()
     assert len(noting.freed_on) == 1
     assert get_ident() not in noting.freed_on
 

@@ -11,8 +11,8 @@ from tests.conftest import without_rights
 from tests.repository.rig import a_rig, settled
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduling.job import Job, JobState
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.errors import ServingError
 
 
@@ -228,7 +228,7 @@ async def test_a_broken_new_model_leaves_the_old_one_serving_and_says_so(tmp_pat
         assert caught.value.code is Code.MODEL_FAILED
         assert caught.value.message == "failed to load 'm' version 1: it is broken"
         served = rig.catalogue.find("m")
-        assert (served.state, served.reason) == (ModelState.READY, "the reload failed: it is broken")
+        assert (served.state, served.reason) == (VersionState.READY, "the reload failed: it is broken")
         assert (served.takes_jobs, served.load_failed) == (True, True)
         assert served.require() is old
         assert (await rig.submit()[1]).state is JobState.FINISHED

@@ -16,11 +16,11 @@ from PIL import Image
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.scheduling.job import Job, JobState
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
@@ -74,20 +74,20 @@ class Rig:
         self.inference.submit(inference, end.set_result)
         return end
 
-    async def comes_to(self, state: ModelState) -> None:
+    async def comes_to(self, state: VersionState) -> None:
         async with asyncio.timeout(LIMIT_S):
             while self.served.state is not state:
                 await asyncio.to_thread(int)
 
     async def gets_unloaded(self) -> None:
         self.leap(IDLE_S + 1)
-        await self.comes_to(ModelState.UNLOADED)
+        await self.comes_to(VersionState.UNLOADED)
 
     async def stays_loaded(self) -> None:
         for _ in range(2):
             self.leap(IDLE_S + 1)
             await self.turns()
-            assert self.served.state is ModelState.READY
+            assert self.served.state is VersionState.READY
 
     async def turns(self) -> None:
         """Let everything happen that is due."""
@@ -126,7 +126,7 @@ async def test_it_is_unloaded_and_loaded_again_for_the_next_job(rig: Rig) -> Non
     assert rig.model.opened == 2
     job = await rig.submit()
     assert job.result() == (ROW,)
-    assert (rig.served.state, rig.served.reason, rig.served.model) == (ModelState.READY, "", model)
+    assert (rig.served.state, rig.served.reason, rig.served.model) == (VersionState.READY, "", model)
     assert (rig.model.opened, rig.device_occupancy.slots) == (4, 2)
     await rig.gets_unloaded()
 
@@ -137,14 +137,14 @@ async def test_it_is_not_unloaded_while_it_has_jobs_and_not_soon_after(rig: Rig)
     await asyncio.to_thread(rig.model.gate.wait_held, 1)
     rig.leap(10 * IDLE_S)
     await rig.turns()
-    assert rig.served.state is ModelState.READY
+    assert rig.served.state is VersionState.READY
     rig.model.gate.open()
     await end
     rig.leap(IDLE_S - 60)
     await rig.turns()
-    assert rig.served.state is ModelState.READY
+    assert rig.served.state is VersionState.READY
     rig.leap(61)
-    await rig.comes_to(ModelState.UNLOADED)
+    await rig.comes_to(VersionState.UNLOADED)
 
 
 async def test_jobs_wait_for_it_within_their_deadlines(rig: Rig) -> None:
@@ -152,7 +152,7 @@ async def test_jobs_wait_for_it_within_their_deadlines(rig: Rig) -> None:
     rig.model.opening.close()
     patient, hurried = rig.submit(), rig.submit(INFERENCE._replace(wanted=INFERENCE.wanted._replace(timeout_s=0.01)))
     assert (await hurried).state is JobState.EXPIRED
-    assert (rig.device_occupancy.queued, rig.served.state) == (1, ModelState.UNLOADED)
+    assert (rig.device_occupancy.queued, rig.served.state) == (1, VersionState.UNLOADED)
     rig.model.opening.open()
     assert (await patient).state is JobState.FINISHED
     assert rig.model.opened == 4
@@ -203,7 +203,7 @@ async def is_unloaded_as_it_is_loaded(rig: Rig) -> None:
     rig.model.opening.close()
     end = rig.submit()
     unloading = asyncio.create_task(rig.server.loader.unload("m"))
-    await rig.comes_to(ModelState.DRAINING)
+    await rig.comes_to(VersionState.DRAINING)
     rig.model.opening.open()
     await unloading
     assert (await end).state is JobState.FINISHED
@@ -211,7 +211,7 @@ async def is_unloaded_as_it_is_loaded(rig: Rig) -> None:
 
 async def test_it_can_be_unloaded_for_good_as_it_is_loaded_and_runs_what_waits(rig: Rig) -> None:
     await is_unloaded_as_it_is_loaded(rig)
-    assert (rig.served.state, rig.served.model) == (ModelState.UNLOADED, None)
+    assert (rig.served.state, rig.served.model) == (VersionState.UNLOADED, None)
 
 
 async def test_one_that_was_unloaded_for_good_as_it_was_loaded_is_watched_no_more(rig: Rig) -> None:
@@ -228,12 +228,12 @@ async def test_one_that_was_unloaded_for_good_is_not_loaded_by_what_was_cancelle
     rig.model.opening.close()
     job_id = rig.server.services.jobs.start(INFERENCE)
     unloading = asyncio.create_task(rig.server.loader.unload("m"))
-    await rig.comes_to(ModelState.DRAINING)
+    await rig.comes_to(VersionState.DRAINING)
     rig.server.services.jobs.cancel(job_id)
     await unloading
     rig.model.opening.open()
     await rig.turns()
-    assert (rig.device_occupancy, rig.served.state) == (Occupancy(0, 0, 0), ModelState.UNLOADED)
+    assert (rig.device_occupancy, rig.served.state) == (Occupancy(0, 0, 0), VersionState.UNLOADED)
 
 
 async def test_a_reload_that_fails_leaves_it_unloaded(rig: Rig) -> None:
@@ -241,13 +241,13 @@ async def test_a_reload_that_fails_leaves_it_unloaded(rig: Rig) -> None:
     rig.model.failure = ServingError(Code.MODEL_FAILED, "no")
     with pytest.raises(ServingError, match="no"):
         await rig.server.loader.load("m")
-    assert (rig.served.state, rig.served.reason) == (ModelState.UNLOADED, "the reload failed: no")
+    assert (rig.served.state, rig.served.reason) == (VersionState.UNLOADED, "the reload failed: no")
     job = await rig.submit()
     assert job.error is not None
     assert (rig.served.reason, rig.served.load_failed) == ("the reload failed: no", True)
     rig.model.failure = None
     assert (await rig.submit()).state is JobState.FINISHED
-    assert rig.served.state is ModelState.READY
+    assert rig.served.state is VersionState.READY
     assert (rig.served.reason, rig.served.load_failed) == ("the reload failed: no", True)
     await rig.server.loader.load("m")
     assert (rig.served.reason, rig.served.load_failed) == ("", False)
@@ -281,7 +281,7 @@ async def test_one_that_has_a_job_as_its_files_are_looked_at_stays_loaded(rig: R
         await asyncio.sleep(0)  # its limit is over from the second turn
     assert (await rig.submit()).state is JobState.FINISHED
     await rig.turns()
-    assert rig.served.state is ModelState.READY
+    assert rig.served.state is VersionState.READY
     await rig.gets_unloaded()
 
 
@@ -289,7 +289,7 @@ async def test_a_version_that_is_unloaded_as_idle_is_not_passed_over_for_an_olde
     await rig.gets_unloaded()
     unloaded = rig.server.services.models.resolve(ServedModel("m"))
     assert isinstance(unloaded, Model)
-    rig.server.catalogue.put(replace(rig.served, version="0", state=ModelState.READY))
+    rig.server.catalogue.put(replace(rig.served, version="0", state=VersionState.READY))
     assert rig.served.version == "1"
 
 

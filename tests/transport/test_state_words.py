@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.transport.oip import repository
 from inferwire_server.transport.rest import model_server_routes
 from inferwire_server.transport.rpc import model_calls
@@ -17,5 +17,5 @@ from inferwire_server.transport.rpc import model_calls
     [repository.STATES, model_server_routes.STATES, model_calls.STATES],
     ids=["Open Inference Protocol", "OpenVINO Model Server", "inferwire.v1"],
 )
-def test_every_state_has_a_word(words: Mapping[ModelState, object]) -> None:
-    assert set(words) == set(ModelState)
+def test_every_state_has_a_word(words: Mapping[VersionState, object]) -> None:
+    assert set(words) == set(VersionState)

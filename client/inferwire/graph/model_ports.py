@@ -24,7 +24,7 @@ class ModelPort:
         port: What users see of it.
         index: Its position among the inputs or the outputs.
         is_input: Which of the two.
-        row: The type of its elements.
+        element_type: The type of its elements.
         shape: The shapes that fit.
         bounds: The smallest and the largest length of each dimension, the latter -1 where there
             is none; None where not even the rank is known.
@@ -33,7 +33,7 @@ class ModelPort:
     port: ConstOutput
     index: int
     is_input: bool
-    row: ElementType
+    element_type: ElementType
     shape: PartialShape
     bounds: tuple[tuple[int, int], ...] | None
 
@@ -102,5 +102,5 @@ class ModelPorts:
 def _model_port(description: PortDescription, index: int, *, is_input: bool) -> ModelPort:
     shape = description.partial_shape
     bounds = tuple((each.min_length, each.max_length) for each in shape) if shape.rank.is_static else None
-    row = element_type_of(description.element_type)
-    return ModelPort(ConstOutput(description, node_of(description)), index, is_input, row, shape, bounds)
+    element_type = element_type_of(description.element_type)
+    return ModelPort(ConstOutput(description, node_of(description)), index, is_input, element_type, shape, bounds)

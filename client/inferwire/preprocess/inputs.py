@@ -35,9 +35,9 @@ class InputTensorInfo(LayoutPart):
         Raises:
             TypeError: For what is no type.
         """
-        row = element_type(type)
-        self._fit("set_element_type", "type: Type", (type,), row)
-        return self._record("set_element_type", row)
+        wanted = element_type(type)
+        self._fit("set_element_type", "type: Type", (type,), wanted)
+        return self._record("set_element_type", wanted)
 
     def set_color_format(self, format: ColorFormat, sub_names: Iterable[str] = ()) -> Self:  # noqa: A002 - as above
         """Say what the channels are, and for planes that are tensors of their own, what those are called.

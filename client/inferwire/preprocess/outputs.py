@@ -32,9 +32,9 @@ class OutputTensorInfo(LayoutPart):
         Raises:
             TypeError: For what is no type.
         """
-        row = element_type(type)
-        self._fit("set_element_type", "type: Type", (type,), row)
-        return self._record("set_element_type", row)
+        wanted = element_type(type)
+        self._fit("set_element_type", "type: Type", (type,), wanted)
+        return self._record("set_element_type", wanted)
 
 
 class OutputModelInfo(LayoutPart):

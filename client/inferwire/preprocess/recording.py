@@ -73,9 +73,9 @@ class ConvertingPart(Part):
         """
         if as_type(type) is Type.dynamic:
             return self._record("convert_element_type")
-        row = element_type(type)
-        self._fit("convert_element_type", "type: Type = Type.dynamic", (type,), row)
-        return self._record("convert_element_type", row)
+        wanted = element_type(type)
+        self._fit("convert_element_type", "type: Type = Type.dynamic", (type,), wanted)
+        return self._record("convert_element_type", wanted)
 
     def convert_layout(
         self, dst_layout: Layout | str | Iterable[int] | None = None, *, dims: Iterable[int] | None = None
@@ -119,7 +119,7 @@ def layout_text(value: object) -> str | None:
 
 
 def element_type(value: object) -> PropertyValue:
-    """Give the contract's row of a type."""
+    """Give what a type is to the contract."""
     known = as_type(value)
     return None if known is None else element_type_of(known)
 

@@ -25,7 +25,7 @@ class Batch:
 
     def __init__(self, port: ModelPort, tensors: Sequence[Tensor]) -> None:
         first = tensors[0].memory
-        refuse_packed(port.row)
+        refuse_packed(port.element_type)
         length = port.bounds[0] if port.bounds else (0, -1)
         if length[0] == length[1] != len(tensors):
             raise RuntimeError(
@@ -55,17 +55,17 @@ class Batch:
         del transport
 
     def _join(self, parts: Sequence[Array]) -> WireBytes:
-        return array_to_wire(self._tensors[0].memory.row, np.concatenate(parts))
+        return array_to_wire(self._tensors[0].memory.element_type, np.concatenate(parts))
 
 
 def _check_item(port: ModelPort, item: Memory, first: Memory) -> None:
     items = item.shape[0] if item.shape else 0
     if items != 1:
         raise RuntimeError(f"{_FUNCTIONS}. Tensors shall represent one item in a batch, {items} provided")
-    if item.row != port.row:
+    if item.element_type != port.element_type:
         raise RuntimeError(
-            f"ParameterMismatch: Failed to set tensor for input with precision: {item.row.name}, "
-            f"since the model input tensor precision is: {port.row.name}"
+            f"ParameterMismatch: Failed to set tensor for input with precision: {item.element_type.name}, "
+            f"since the model input tensor precision is: {port.element_type.name}"
         )
     if item.shape != first.shape:
         raise RuntimeError(

@@ -24,7 +24,7 @@ class Freight:
         reads: The inputs that the server has already, by position.
         keeps: What the server is to keep of the outputs, by position.
         header: The header of executions with this freight and without a sequence, once one was made.
-        fetches: What gives the buffers that other servers have, by their places among all.
+        fetches: What gives the buffers that other servers have, by their positions among all.
     """
 
     shapes: tuple[tuple[int, ...], ...]

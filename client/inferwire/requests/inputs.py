@@ -165,7 +165,7 @@ def _fill(memory: Memory, array: Array) -> None:
     shape = array.shape
     if memory.shape != shape:
         memory.set_shape(shape)
-    if memory.row.is_string:
+    if memory.element_type.is_string:
         Tensor.over(memory).bytes_data = array
     else:
         memory.write(array)
@@ -185,19 +185,19 @@ def _tensor_of(value: object, tensors: RequestTensors, key: Key, *, share: bool)
 
 
 def _tensor_of_scalar(array: Array, target: Tensor) -> Tensor:
-    row = target.memory.row
-    return Tensor(array if row.is_string else array.astype(row.storage_dtype, copy=False))
+    element_type = target.memory.element_type
+    return Tensor(array if element_type.is_string else array.astype(element_type.storage_dtype, copy=False))
 
 
 def _tensor_of_array(array: Array, target: Tensor, *, share: bool) -> Tensor:
     memory = target.memory
-    if memory.row.is_string:
+    if memory.element_type.is_string:
         return Tensor(array)
-    dtype = memory.row.storage_dtype
+    dtype = memory.element_type.storage_dtype
     if array.ndim == 0 and (array.dtype != dtype or memory.shape):
         shape = memory.shape if target.size else (1,)
         return Tensor(array.astype(dtype).reshape(shape))
-    if memory.row.name == "bf16":
+    if memory.element_type.name == "bf16":
         return _filled(target, array.shape, array.view(dtype))  # as openvino does: bits, whatever their type is
     if not array.flags.writeable:
         return _filled(target, array.shape, array)
@@ -208,7 +208,7 @@ def _tensor_of_array(array: Array, target: Tensor, *, share: bool) -> Tensor:
 
 def _filled(target: Tensor, shape: tuple[int, ...], content: Array) -> Tensor:
     """Make a tensor of the target's type and copy the content into it."""
-    tensor = Tensor(type_of(target.memory.row), shape)
+    tensor = Tensor(type_of(target.memory.element_type), shape)
     tensor.memory.write(content)
     return tensor
 

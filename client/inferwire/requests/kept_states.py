@@ -68,7 +68,7 @@ class KeptStates:
     def write(self, name: str, tensor: Tensor) -> None:
         """Replace a state."""
         memory = tensor.memory
-        value = StateValue(name, memory.row, memory.shape, memory.wire_data())
+        value = StateValue(name, memory.element_type, memory.shape, memory.wire_data())
         self._call(lambda mark: self._model.transport.states.set(self._model.target, mark, (value,)))
 
     def reset(self, *names: str) -> None:

@@ -15,16 +15,16 @@ def as_row_of_one(port: ModelPort, tensor: Tensor) -> Tensor:
     memory = tensor.memory
     if memory.shape or not isinstance(memory, Dense) or not port.is_static or prod(port.first_shape) != 1:
         return tensor
-    return Tensor.over(Dense(memory.row, port.first_shape, memory.array.reshape(-1), own=False))
+    return Tensor.over(Dense(memory.element_type, port.first_shape, memory.array.reshape(-1), own=False))
 
 
 def check_input(port: ModelPort, tensor: Tensor) -> None:
     """Refuse a tensor that cannot be an input of a port, as a RuntimeError."""
     memory = tensor.memory
-    if memory.row != port.row:
+    if memory.element_type != port.element_type:
         raise RuntimeError(
-            f"ParameterMismatch: Failed to set tensor for input with precision: {memory.row.name}, "
-            f"since the model input tensor precision is: {port.row.name}"
+            f"ParameterMismatch: Failed to set tensor for input with precision: {memory.element_type.name}, "
+            f"since the model input tensor precision is: {port.element_type.name}"
         )
     if not port.fits(memory.shape):
         raise RuntimeError(
@@ -36,10 +36,10 @@ def check_input(port: ModelPort, tensor: Tensor) -> None:
 def check_output(port: ModelPort, tensor: Tensor) -> None:
     """Refuse a tensor that cannot be an output of a port, as a RuntimeError."""
     memory = tensor.memory
-    if memory.row != port.row:
+    if memory.element_type != port.element_type:
         raise RuntimeError(
-            f"ParameterMismatch: Failed to set tensor for output with precision: {memory.row.name}, "
-            f"if model output tensor precision is: {port.row.name}"
+            f"ParameterMismatch: Failed to set tensor for output with precision: {memory.element_type.name}, "
+            f"if model output tensor precision is: {port.element_type.name}"
         )
     size = prod(memory.shape)
     if not port.fits(memory.shape) and size:

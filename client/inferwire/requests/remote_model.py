@@ -94,7 +94,7 @@ class RemoteModel:
     ) -> ExecutionHeader:
         stored = dict(boxes)
         inputs = tuple(
-            TensorSpec(port.index, port.row, shape, stored.get(port.index))
+            TensorSpec(port.index, port.element_type, shape, stored.get(port.index))
             for port, shape in zip(self.ports.inputs, shapes, strict=True)
         )
         is_alone = sequence is not None or self.is_profiled or boxes or keeps

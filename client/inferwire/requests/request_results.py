@@ -24,7 +24,7 @@ def results_of(tensors: RequestTensors, *, share: bool, decode_strings: bool) ->
     results: dict[ConstOutput, Array] = {}
     later: dict[ConstOutput, Callable[[], Array]] = {}
     for port, memory in zip(tensors.ports.output_ports, tensors.outputs, strict=True):
-        if memory.row.is_string:
+        if memory.element_type.is_string:
             if share:
                 warn("Result of a string type will be copied to OVDict!", RuntimeWarning)
             tensor = Tensor.over(memory)

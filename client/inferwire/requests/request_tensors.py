@@ -41,7 +41,9 @@ class RequestTensors:
     def __init__(self, ports: ModelPorts, lend: Lend) -> None:
         self.ports = ports
         self.outputs: list[Memory] = [_zeros(each) for each in ports.outputs]
-        self._inputs: list[Memory | Batch] = [Lendable(each.row, each.first_shape, lend) for each in ports.inputs]
+        self._inputs: list[Memory | Batch] = [
+            Lendable(each.element_type, each.first_shape, lend) for each in ports.inputs
+        ]
         self.by_key: dict[int | str | None, Memory] = {}
         self._freight: Freight | None = None
         self._versions: list[tuple[Memory, int]] = []
@@ -205,14 +207,14 @@ class RequestTensors:
         for position, (element_type, shape) in enumerate(forms):
             memory = outputs[position]
             content = data[position]
-            if memory.row is not element_type:
+            if memory.element_type is not element_type:
                 raise RuntimeError(
-                    f"the server gave output {position} as {element_type.name}, expected {memory.row.name}"
+                    f"the server gave output {position} as {element_type.name}, expected {memory.element_type.name}"
                 )
             if content is None:
                 if position not in kept:
                     raise RuntimeError(f"the server kept output {position}, which it was to send")
-                memory.take_kept(kept[position].take(memory.row, shape))
+                memory.take_kept(kept[position].take(memory.element_type, shape))
             elif kept and isinstance(memory, RemoteMemory):
                 raise _not_kept(position, element_type.byte_size(shape))
             else:
@@ -228,9 +230,9 @@ def _not_kept(position: int, byte_size: int) -> RuntimeError:
 
 
 def _zeros(port: ModelPort) -> Memory:
-    memory = allocate(port.row, port.first_shape)
-    if not port.row.is_string:
-        memory.write(np.zeros((), memory.row.storage_dtype))
+    memory = allocate(port.element_type, port.first_shape)
+    if not port.element_type.is_string:
+        memory.write(np.zeros((), memory.element_type.storage_dtype))
     return memory
 
 

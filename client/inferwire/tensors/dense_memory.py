@@ -45,16 +45,16 @@ class Dense(Memory):
 
     __slots__ = ("_array", "_buffer", "_bytes", "_capacity", "_home", "_kept", "_names", "_wire")
 
-    def __init__(self, row: ElementType, shape: tuple[int, ...], buffer: Array, *, own: bool) -> None:
-        super().__init__(row, shape, None if row.is_string else 0)
-        self._array = shaped(row, shape, buffer)
+    def __init__(self, element_type: ElementType, shape: tuple[int, ...], buffer: Array, *, own: bool) -> None:
+        super().__init__(element_type, shape, None if element_type.is_string else 0)
+        self._array = shaped(element_type, shape, buffer)
         self._bytes: memoryview | None = None
         self._wire: memoryview | None = None
         self._buffer = buffer
         self._capacity = None if own else prod(shape)
         self._kept: KeptElements | None = None
         self._names: KeptNames | None = None
-        self._home = Home.UNDECIDED if own and not row.is_string else _HERE
+        self._home = Home.UNDECIDED if own and not element_type.is_string else _HERE
 
     @property
     def array(self) -> Array:
@@ -84,7 +84,7 @@ class Dense(Memory):
     @property
     def strides(self) -> tuple[int, ...]:
         """How far apart neighbours are, as OpenVINO counts it for empty tensors too."""
-        stride = self._array.itemsize * _spread(self.row)
+        stride = self._array.itemsize * _spread(self.element_type)
         steps: list[int] = []
         for size in reversed(self.shape):
             steps.append(stride if steps or size else 0)
@@ -104,7 +104,7 @@ class Dense(Memory):
 
     def wire_data(self) -> WireBytes:
         """Give the elements as they are; of what is no string, as a view that is made once for each shape."""
-        if self._kept is not None or self.row.is_string:
+        if self._kept is not None or self.element_type.is_string:
             return super().wire_data()
         if self._wire is None:
             self._wire = self._show_wire()
@@ -112,7 +112,7 @@ class Dense(Memory):
 
     def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
         """Take the shape and the elements of a message; where only the elements are new, as bytes."""
-        if shape == self.shape and not self.row.is_string:
+        if shape == self.shape and not self.element_type.is_string:
             view = self._bytes or self._view_bytes()
             if len(data) == len(view) and not view.readonly:
                 if self._kept is not None:
@@ -192,16 +192,16 @@ class Dense(Memory):
                 "Check 'shape_size(new_shape) <= ov::shape_size(m_capacity)' failed: "
                 f"Could set new shape: {shape_text(shape)}: the tensor shares memory of {self._capacity} elements"
             )
-        if units_of(self.row, shape) > self._buffer.size:
+        if units_of(self.element_type, shape) > self._buffer.size:
             self._buffer = self._make_room(shape)
-        self._array = shaped(self.row, shape, self._buffer)
+        self._array = shaped(self.element_type, shape, self._buffer)
         self._bytes = self._wire = None
         self.shape = shape
         self._count_change()
 
     def _make_room(self, shape: tuple[int, ...]) -> Array:
         """Make a buffer for a shape."""
-        return new_buffer(self.row, shape)
+        return new_buffer(self.element_type, shape)
 
     def _show_wire(self) -> memoryview:
         """Show the elements, which are no strings, as what is to be sent."""
@@ -220,7 +220,7 @@ class Region(Memory):
     __slots__ = ("_array", "_begin", "_root", "_root_shape", "_whole")
 
     def __init__(self, root: Dense, begin: tuple[int, ...], whole: Array) -> None:
-        super().__init__(root.row, whole.shape)
+        super().__init__(root.element_type, whole.shape)
         self._root = root
         self._root_shape = root.shape
         self._begin = begin
@@ -246,7 +246,7 @@ class Region(Memory):
     @property
     def strides(self) -> tuple[int, ...]:
         """How far apart neighbours are in the tensor that this is a region of."""
-        return tuple(stride * _spread(self.row) for stride in self._whole.strides)
+        return tuple(stride * _spread(self.element_type) for stride in self._whole.strides)
 
     @property
     def is_continuous(self) -> bool:
@@ -296,15 +296,15 @@ class Region(Memory):
         return Region(self._root, inside, self._array[box] if box else self._array)
 
 
-def allocate(row: ElementType, shape: tuple[int, ...]) -> Dense:
+def allocate(element_type: ElementType, shape: tuple[int, ...]) -> Dense:
     """Make memory of a tensor's own. Its content is not set, but for strings, which are empty.
 
     Raises:
         RuntimeError: Where there is not that much memory.
     """
-    return Dense(row, shape, new_buffer(row, shape), own=True)
+    return Dense(element_type, shape, new_buffer(element_type, shape), own=True)
 
 
-def _spread(row: ElementType) -> int:
+def _spread(element_type: ElementType) -> int:
     """How many of OpenVINO's bytes one byte of ours stands for: its string objects are larger."""
-    return 32 // np.dtype(object).itemsize if row.is_string else 1
+    return 32 // np.dtype(object).itemsize if element_type.is_string else 1

@@ -17,25 +17,25 @@ Array: TypeAlias = np.ndarray[Any, Any]
 _MOST_BYTES = 2**63
 
 
-def array_from_wire(row: ElementType, shape: Sequence[int], data: Buffer) -> Array:
+def array_from_wire(element_type: ElementType, shape: Sequence[int], data: Buffer) -> Array:
     """View the elements of a message without copying, as `Memory.array` would show them.
 
     Raises:
         ValueError: Where the data does not have the bytes the shape needs.
     """
-    if row.is_string:
+    if element_type.is_string:
         return objects(strings.unpack(data, prod(shape))).reshape(tuple(shape))
-    if len(data) != row.byte_size(shape):
+    if len(data) != element_type.byte_size(shape):
         raise ValueError(
-            f"a tensor of type {row.name} and shape {shape_text(shape)} has {len(data)} bytes, "
-            f"expected {row.byte_size(shape)}"
+            f"a tensor of type {element_type.name} and shape {shape_text(shape)} has {len(data)} bytes, "
+            f"expected {element_type.byte_size(shape)}"
         )
-    return shaped(row, tuple(shape), np.frombuffer(data, row.storage_dtype))
+    return shaped(element_type, tuple(shape), np.frombuffer(data, element_type.storage_dtype))
 
 
-def array_to_wire(row: ElementType, array: Array) -> bytes | memoryview:
+def array_to_wire(element_type: ElementType, array: Array) -> bytes | memoryview:
     """Give the elements of an array as a message carries them; copy only what is not contiguous."""
-    if row.is_string:
+    if element_type.is_string:
         return strings.pack(array.flat)
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data.toreadonly()
 
@@ -47,30 +47,34 @@ def objects(items: Sequence[bytes]) -> Array:
     return array
 
 
-def new_buffer(row: ElementType, shape: Sequence[int]) -> Array:
+def new_buffer(element_type: ElementType, shape: Sequence[int]) -> Array:
     """Make memory for so many elements, which are not set, but for strings, which are empty.
 
     Raises:
         RuntimeError: Where there is not that much memory.
     """
-    units = units_of(row, shape)
-    if units * max(row.bits // 8, 1) >= _MOST_BYTES:
-        raise RuntimeError(f"Cannot allocate memory for type: {row.name} and shape: {shape_text(shape)}")
+    units = units_of(element_type, shape)
+    if units * max(element_type.bits // 8, 1) >= _MOST_BYTES:
+        raise RuntimeError(f"Cannot allocate memory for type: {element_type.name} and shape: {shape_text(shape)}")
     try:
-        return np.full(units, b"", dtype=object) if row.is_string else np.empty(units, row.storage_dtype)
+        return (
+            np.full(units, b"", dtype=object) if element_type.is_string else np.empty(units, element_type.storage_dtype)
+        )
     except MemoryError as error:
-        raise RuntimeError(f"std::bad_alloc: no memory for type: {row.name} and shape: {shape_text(shape)}") from error
+        raise RuntimeError(
+            f"std::bad_alloc: no memory for type: {element_type.name} and shape: {shape_text(shape)}"
+        ) from error
 
 
-def units_of(row: ElementType, shape: Sequence[int]) -> int:
+def units_of(element_type: ElementType, shape: Sequence[int]) -> int:
     """How many items of its array a tensor takes: bytes where the type is packed, elements elsewhere."""
-    return row.byte_size(shape) if row.is_packed else prod(shape)
+    return element_type.byte_size(shape) if element_type.is_packed else prod(shape)
 
 
-def shaped(row: ElementType, shape: tuple[int, ...], buffer: Array) -> Array:
+def shaped(element_type: ElementType, shape: tuple[int, ...], buffer: Array) -> Array:
     """Show the beginning of a flat buffer as a tensor of a shape."""
-    used = buffer[: units_of(row, shape)]
-    return used if row.is_packed else used.reshape(shape)
+    used = buffer[: units_of(element_type, shape)]
+    return used if element_type.is_packed else used.reshape(shape)
 
 
 def shape_text(shape: Sequence[int]) -> str:

@@ -35,9 +35,9 @@ class KeptTensor:
         """Whether somebody may still want to read what an inference left in it."""
         return self._elements is not None and self._elements() is not None
 
-    def take(self, row: ElementType, shape: Sequence[int]) -> KeptElements:
+    def take(self, element_type: ElementType, shape: Sequence[int]) -> KeptElements:
         """Note that an inference has left elements in it."""
-        elements = KeptElements(self, row, tuple(shape))
+        elements = KeptElements(self, element_type, tuple(shape))
         self._elements = weakref.ref(elements)
         return elements
 
@@ -45,11 +45,11 @@ class KeptTensor:
 class KeptElements:
     """What one inference left in a kept tensor, fetched at most once and never changed."""
 
-    __slots__ = ("__weakref__", "_array", "_lock", "row", "shape", "tensor")
+    __slots__ = ("__weakref__", "_array", "_lock", "element_type", "shape", "tensor")
 
-    def __init__(self, tensor: KeptTensor, row: ElementType, shape: tuple[int, ...]) -> None:
+    def __init__(self, tensor: KeptTensor, element_type: ElementType, shape: tuple[int, ...]) -> None:
         self.tensor = tensor
-        self.row = row
+        self.element_type = element_type
         self.shape = shape
         self._array: Array | None = None
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class KeptElements:
         with self._lock:
             if self._array is None:
                 data = self.tensor.transport.tensors.get(StoredBox(self.tensor.id))
-                self._array = array_from_wire(self.row, self.shape, data)
+                self._array = array_from_wire(self.element_type, self.shape, data)
             return self._array
 
 

@@ -18,23 +18,25 @@ class Lendable(Dense):
 
     __slots__ = ("_lend", "_lent")
 
-    def __init__(self, row: ElementType, shape: tuple[int, ...], lend: Lend) -> None:
+    def __init__(self, element_type: ElementType, shape: tuple[int, ...], lend: Lend) -> None:
         self._lend = lend
         self._lent: LentMemory | None = None
-        self.row = row
+        self.element_type = element_type
         buffer = self._make_room(shape)
-        if self._lent is None and not row.is_string:
-            buffer[...] = np.zeros((), row.storage_dtype)
-        super().__init__(row, shape, buffer, own=True)
+        if self._lent is None and not element_type.is_string:
+            buffer[...] = np.zeros((), element_type.storage_dtype)
+        super().__init__(element_type, shape, buffer, own=True)
 
     def _make_room(self, shape: tuple[int, ...]) -> Array:
-        row = self.row
-        self._lent = None if row.is_string or row.is_packed else self._lend(row.byte_size(shape))
+        element_type = self.element_type
+        self._lent = (
+            None if element_type.is_string or element_type.is_packed else self._lend(element_type.byte_size(shape))
+        )
         if self._lent is None:
             return super()._make_room(shape)
-        return self._lent.elements(row.storage_dtype, units_of(row, shape))
+        return self._lent.elements(element_type.storage_dtype, units_of(element_type, shape))
 
     def _show_wire(self) -> memoryview:
         if self._lent is None:
             return super()._show_wire()
-        return self._lent.wire_data(self.row.byte_size(self.shape))
+        return self._lent.wire_data(self.element_type.byte_size(self.shape))

@@ -22,16 +22,16 @@ class Memory(ABC):
     """Elements under a shape.
 
     Attributes:
-        row: What the elements are.
+        element_type: What the elements are.
         shape: The current shape, in elements.
         version: As long as it stays, so do shape, bytes in wire form, and what the server keeps; the values of the
             elements may change. None where these have to be asked for each time.
     """
 
-    __slots__ = ("row", "shape", "version")
+    __slots__ = ("element_type", "shape", "version")
 
-    def __init__(self, row: ElementType, shape: tuple[int, ...], version: int | None = None) -> None:
-        self.row = row
+    def __init__(self, element_type: ElementType, shape: tuple[int, ...], version: int | None = None) -> None:
+        self.element_type = element_type
         self.shape = shape
         self.version = version
 
@@ -75,12 +75,12 @@ class Memory(ABC):
 
     def wire_data(self) -> WireBytes:
         """Give the elements as inferwire's wire carries them; copy only what is not contiguous."""
-        return array_to_wire(self.row, self.read())
+        return array_to_wire(self.element_type, self.read())
 
     def wire_fetcher(self) -> Callable[[], WireBytes] | None:
         """Give what fetches the elements in wire form, as `fetcher` does; None where they are here."""
         fetch = self.fetcher(share=False)
-        return None if fetch is None else lambda: array_to_wire(self.row, fetch())
+        return None if fetch is None else lambda: array_to_wire(self.element_type, fetch())
 
     def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
         """Take the shape and the elements of a message.
@@ -89,7 +89,7 @@ class Memory(ABC):
             ValueError: Where the data does not have the bytes the shape needs.
             RuntimeError: As `set_shape` does.
         """
-        self.load(array_from_wire(self.row, shape, data), shape)
+        self.load(array_from_wire(self.element_type, shape, data), shape)
 
     def load(self, elements: Array, shape: tuple[int, ...]) -> None:
         """Take a shape and the elements.
@@ -165,18 +165,20 @@ def region(memory: Memory, begin: tuple[int, ...], end: tuple[int, ...]) -> Memo
         )
     for start, stop, size in zip(begin, end, memory.shape, strict=True):
         _check_interval(start, stop, size)
-    refuse_packed(memory.row)
+    refuse_packed(memory.element_type)
     return memory.region(begin, end)
 
 
-def refuse_packed(row: ElementType) -> None:
+def refuse_packed(element_type: ElementType) -> None:
     """Refuse types whose elements share bytes, so that no stride leads to one of them.
 
     Raises:
         RuntimeError: For such a type.
     """
-    if row.is_packed:
-        raise RuntimeError(f"Could not get strides for types with bitwidths less then 8 bit. Tensor type: {row.name}")
+    if element_type.is_packed:
+        raise RuntimeError(
+            f"Could not get strides for types with bitwidths less then 8 bit. Tensor type: {element_type.name}"
+        )
 
 
 def _check_interval(start: int, stop: int, size: int) -> None:

@@ -70,10 +70,10 @@ class RemoteContext(Unpicklable):
             signature = "(self: RemoteContext, type: Type, shape: Shape, properties: Mapping[str, object])"
             raise incompatible("create_tensor", signature, invoked=(self, type, shape, properties))
         _refuse_properties(properties)
-        row = element_type_of(known)
+        element_type = element_type_of(known)
         tensor = KeptTensor(self._transport)
-        self._transport.tensors.create(tensor.id, row, sizes)
-        return RemoteTensor.over(RemoteMemory(tensor, row, sizes), self._device)
+        self._transport.tensors.create(tensor.id, element_type, sizes)
+        return RemoteTensor.over(RemoteMemory(tensor, element_type, sizes), self._device)
 
     def create_host_tensor(
         self,

@@ -21,9 +21,13 @@ class RemoteMemory(Memory):
     __slots__ = ("_begin", "tensor")
 
     def __init__(
-        self, tensor: KeptTensor, row: ElementType, shape: tuple[int, ...], begin: tuple[int, ...] | None = None
+        self,
+        tensor: KeptTensor,
+        element_type: ElementType,
+        shape: tuple[int, ...],
+        begin: tuple[int, ...] | None = None,
     ) -> None:
-        super().__init__(row, shape)
+        super().__init__(element_type, shape)
         self.tensor = tensor
         self._begin = begin
 
@@ -42,13 +46,13 @@ class RemoteMemory(Memory):
 
     def read(self) -> Array:
         """Fetch the elements."""
-        array = array_from_wire(self.row, self.shape, self.tensor.transport.tensors.get(self.box))
+        array = array_from_wire(self.element_type, self.shape, self.tensor.transport.tensors.get(self.box))
         array.flags.writeable = False
         return array
 
     def write(self, elements: Array) -> None:
         """Send the elements."""
-        dtype = object if self.row.is_string else self.row.storage_dtype
+        dtype = object if self.element_type.is_string else self.element_type.storage_dtype
         self._put(np.broadcast_to(elements, self._array_shape).astype(dtype, copy=False), self.shape)
 
     def load(self, elements: Array, shape: tuple[int, ...]) -> None:
@@ -61,7 +65,7 @@ class RemoteMemory(Memory):
     @property
     def strides(self) -> tuple[int, ...]:
         """How far apart neighbours would be, were it a tensor of its own."""
-        size = 32 if self.row.is_string else self.row.storage_dtype.itemsize
+        size = 32 if self.element_type.is_string else self.element_type.storage_dtype.itemsize
         return tuple(size * prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
     @property
@@ -82,7 +86,7 @@ class RemoteMemory(Memory):
         origin = self._begin or (0,) * len(self.shape)
         inside = tuple(start + offset for start, offset in zip(origin, begin, strict=True))
         shape = tuple(stop - start for start, stop in zip(begin, end, strict=True))
-        return RemoteMemory(self.tensor, self.row, shape, inside)
+        return RemoteMemory(self.tensor, self.element_type, shape, inside)
 
     def mark_as_input(self) -> None:
         """Change nothing: the server has the elements in any case."""
@@ -119,9 +123,9 @@ class RemoteMemory(Memory):
         return self.read().copy()
 
     def _put(self, array: Array, shape: tuple[int, ...]) -> None:
-        data = array_to_wire(self.row, array)
-        self.tensor.transport.tensors.put(self.box, self.row, shape, data)
+        data = array_to_wire(self.element_type, array)
+        self.tensor.transport.tensors.put(self.box, self.element_type, shape, data)
 
     @property
     def _array_shape(self) -> tuple[int, ...]:
-        return (self.row.byte_size(self.shape),) if self.row.is_packed else self.shape
+        return (self.element_type.byte_size(self.shape),) if self.element_type.is_packed else self.shape

@@ -59,7 +59,7 @@ class RemoteTensor(OverMemory, Unpicklable):
         return tensor
 
     def __repr__(self) -> str:
-        return f"<RemoteTensor: shape{self.get_shape()} type: {self._memory.row.name}>"
+        return f"<RemoteTensor: shape{self.get_shape()} type: {self._memory.element_type.name}>"
 
     def get_shape(self) -> Shape:
         """Give the shape. Mirrors `openvino.RemoteTensor.get_shape`."""

@@ -87,17 +87,17 @@ class Tensor(OverMemory, Unpicklable):
         return Tensor.over(self._memory)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        copied = allocate(self._memory.row, self._memory.shape)
+        copied = allocate(self._memory.element_type, self._memory.shape)
         copied.write(self._memory.read())
         return Tensor.over(copied)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: shape{self.shape} type: {self._memory.row.name}>"
+        return f"<{type(self).__name__}: shape{self.shape} type: {self._memory.element_type.name}>"
 
     @property
     def element_type(self) -> Type:
         """The type of the elements. Mirrors `openvino.Tensor.element_type`."""
-        return type_of(self._memory.row)
+        return type_of(self._memory.element_type)
 
     @property
     def shape(self) -> Shape:
@@ -124,8 +124,10 @@ class Tensor(OverMemory, Unpicklable):
 
         Mirrors `openvino.Tensor.byte_size`.
         """
-        row = self._memory.row
-        return self.size * self.element_type.size if row.is_string else row.byte_size(self._memory.shape)
+        element_type = self._memory.element_type
+        return (
+            self.size * self.element_type.size if element_type.is_string else element_type.byte_size(self._memory.shape)
+        )
 
     @property
     def strides(self) -> Strides:
@@ -134,7 +136,7 @@ class Tensor(OverMemory, Unpicklable):
         Raises:
             RuntimeError: For types of less than 8 bits.
         """
-        refuse_packed(self._memory.row)
+        refuse_packed(self._memory.element_type)
         return Strides(self._memory.strides)
 
     @property
@@ -150,7 +152,7 @@ class Tensor(OverMemory, Unpicklable):
             >>> tensor.data
             array([[1., 1., 1.]], dtype=float32)
         """
-        if not self._memory.row.is_string:
+        if not self._memory.element_type.is_string:
             return self._memory.array.view()
         warn(
             "Data of string type will be copied! Please use dedicated properties "
@@ -283,7 +285,7 @@ class Tensor(OverMemory, Unpicklable):
         return self._memory.wire_data()
 
     def _strings(self) -> list[bytes]:
-        if not self._memory.row.is_string:
+        if not self._memory.element_type.is_string:
             raise RuntimeError("Tensor's type must be a string!")
         return self._memory.read().reshape(-1).tolist()
 
@@ -295,9 +297,11 @@ class Tensor(OverMemory, Unpicklable):
             raise RuntimeError("Unknown string kind passed to fill the Tensor's data!")
         if given.size != self.size:
             raise RuntimeError("Passed array must have the same size (number of elements) as the Tensor!")
-        row = self._memory.row
-        if not row.is_string:
-            raise RuntimeError(f"Tensor data with element type {row.name}, is not representable as pointer to string")
+        element_type = self._memory.element_type
+        if not element_type.is_string:
+            raise RuntimeError(
+                f"Tensor data with element type {element_type.name}, is not representable as pointer to string"
+            )
         self._memory.write(string_objects(given).reshape(self._memory.shape))
 
 
@@ -328,6 +332,8 @@ def _known(value: Any) -> Any:
 
 
 def _copy(source: Memory, target: Memory) -> None:
-    if source.row != target.row:
-        raise RuntimeError(f"Tensor element types are not equal. (src: {source.row.name} != dst: {target.row.name})")
+    if source.element_type != target.element_type:
+        raise RuntimeError(
+            f"Tensor element types are not equal. (src: {source.element_type.name} != dst: {target.element_type.name})"
+        )
     target.load(source.read(), source.shape)

@@ -77,10 +77,10 @@ def _view(array: object, shape: object, element_type: object = Type.dynamic) -> 
     if not is_array(array) or not isinstance(element_type, Type) or (sizes := as_sizes(shape)) is None:
         return None
     own = Type(array.dtype)
-    row = element_type_of(own if element_type.is_dynamic() else element_type)
-    if own is Type.string or row.is_string:
+    wanted = element_type_of(own if element_type.is_dynamic() else element_type)
+    if own is Type.string or wanted.is_string:
         raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")
-    return _reinterpret(array, sizes, row)
+    return _reinterpret(array, sizes, wanted)
 
 
 def _of_list(items: object) -> Memory | None:
@@ -99,10 +99,10 @@ def _of_port(port: object, array: object = None) -> Memory | None:
     if not isinstance(port, Port):
         return None
     sizes = tuple(port.shape) if port.partial_shape.is_static else (0,)
-    row = element_type_of(port.element_type)
+    element_type = element_type_of(port.element_type)
     if array is None:
-        return allocate(row, sizes)
-    return _crop(row, sizes, array) if is_array(array) else None
+        return allocate(element_type, sizes)
+    return _crop(element_type, sizes, array) if is_array(array) else None
 
 
 def _of_region(other: object, begin: object, end: object) -> Memory | None:
@@ -131,46 +131,49 @@ _FORMS = (
 
 
 def _copy(array: Array) -> Memory:
-    row = element_type_of(Type(array.dtype))
-    if row.is_string:
-        return Dense(row, array.shape, string_objects(array), own=True)
-    return Dense(row, array.shape, np.array(array, row.storage_dtype, order="C").reshape(-1), own=True)
+    element_type = element_type_of(Type(array.dtype))
+    if element_type.is_string:
+        return Dense(element_type, array.shape, string_objects(array), own=True)
+    return Dense(
+        element_type, array.shape, np.array(array, element_type.storage_dtype, order="C").reshape(-1), own=True
+    )
 
 
 def _share(array: Array) -> Memory:
-    row = element_type_of(Type(array.dtype))
-    if row.is_string:
+    element_type = element_type_of(Type(array.dtype))
+    if element_type.is_string:
         raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")
     _require_contiguous(array)
     if not array.flags.writeable:
         raise ValueError("array is not writeable")
-    _require_little_endian(array, row)
-    return Dense(row, array.shape, np.asarray(array).reshape(-1), own=False)
+    _require_little_endian(array, element_type)
+    return Dense(element_type, array.shape, np.asarray(array).reshape(-1), own=False)
 
 
-def _crop(row: ElementType, shape: tuple[int, ...], array: Array) -> Memory:
+def _crop(element_type: ElementType, shape: tuple[int, ...], array: Array) -> Memory:
     """Share as much of an array as a port takes, its bytes read as the port's type."""
     own = Type(array.dtype)
     if own is Type.string:
         raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")
-    if element_type_of(own) != row:
+    if element_type_of(own) != element_type:
         warn("Type of the array and the port are different. Data is going to be casted.", RuntimeWarning)
     if prod(shape) > array.size:
         raise RuntimeError("Shape of the port exceeds shape of the array.")
     if prod(shape) < array.size:
         warn("Shape of the port is smaller than shape of the array. Passed data will be cropped.", RuntimeWarning)
-    return _reinterpret(array, shape, row)
+    return _reinterpret(array, shape, element_type)
 
 
-def _reinterpret(array: Array, shape: tuple[int, ...], row: ElementType) -> Memory:
+def _reinterpret(array: Array, shape: tuple[int, ...], element_type: ElementType) -> Memory:
     _require_contiguous(array)
-    needed = row.byte_size(shape)
+    needed = element_type.byte_size(shape)
     if needed > array.nbytes:
         raise RuntimeError(
-            f"a tensor of type {row.name} and shape {list(shape)} needs {needed} bytes, the array has {array.nbytes}"
+            f"a tensor of type {element_type.name} and shape {list(shape)} needs {needed} bytes, "
+            f"the array has {array.nbytes}"
         )
     flat = np.asarray(array).reshape(-1).view(np.uint8)
-    return Dense(row, shape, flat[:needed].view(row.storage_dtype), own=False)
+    return Dense(element_type, shape, flat[:needed].view(element_type.storage_dtype), own=False)
 
 
 def _require_contiguous(array: Array) -> None:
@@ -178,8 +181,8 @@ def _require_contiguous(array: Array) -> None:
         raise RuntimeError(f"{_NOT_SHARED} Passed numpy array must be C contiguous.")
 
 
-def _require_little_endian(array: Array, row: ElementType) -> None:
-    if array.dtype != row.storage_dtype:
+def _require_little_endian(array: Array, element_type: ElementType) -> None:
+    if array.dtype != element_type.storage_dtype:
         raise RuntimeError(f"{_NOT_SHARED} Passed numpy array has dtype {array.dtype.str}, not little-endian.")
 
 

@@ -226,7 +226,7 @@ def as_type(value: object) -> Type | None:
 
 
 def element_type_of(element_type: Type) -> ElementType:
-    """Give the contract's row of a type.
+    """Give what a type is to the contract.
 
     Raises:
         RuntimeError: For the dynamic type, which nothing can hold.
@@ -237,9 +237,9 @@ def element_type_of(element_type: Type) -> ElementType:
     return row
 
 
-def type_of(row: ElementType) -> Type:
-    """Give the type of one of the contract's rows."""
-    return getattr(Type, row.name)
+def type_of(element_type: ElementType) -> Type:
+    """Give the type that is this one to the contract."""
+    return getattr(Type, element_type.name)
 
 
 def _of_dtype(dtype: np.dtype[Any]) -> Type:

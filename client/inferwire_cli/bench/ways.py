@@ -165,12 +165,16 @@ def rest_request(work: Work) -> tuple[bytes, bytes]:
     parts: list[WireBytes] = []
     for at, array in sorted(work.inputs.items()):
         port, data = work.ports[at], wire_bytes(array)
-        row = BY_NAME[port.element_type.type_name]
-        if row.oip is None:
+        element_type = BY_NAME[port.element_type.type_name]
+        if element_type.oip is None:
             expected = ", ".join(BY_OIP)
-            raise CommandError(f"input '{port.oip_name}' takes {row.name}, over REST expected one of {expected}")
+            raise CommandError(
+                f"input '{port.oip_name}' takes {element_type.name}, over REST expected one of {expected}"
+            )
         parameters = {"binary_data_size": len(data)}
-        described.append({"name": port.oip_name, "datatype": row.oip, "shape": array.shape, "parameters": parameters})
+        described.append(
+            {"name": port.oip_name, "datatype": element_type.oip, "shape": array.shape, "parameters": parameters}
+        )
         parts.append(data)
     document = {"inputs": described, "parameters": {"binary_data_output": True}}
     return json.dumps(document).encode(), b"".join(parts)

@@ -45,10 +45,10 @@ def refuse_packed(port: PortDescription) -> None:
     Raises:
         CommandError: If several elements of the input share a byte.
     """
-    row = BY_NAME[port.element_type.type_name]
-    if row.is_packed:
+    element_type = BY_NAME[port.element_type.type_name]
+    if element_type.is_packed:
         raise CommandError(
-            f"input '{port.oip_name}' takes {row.name}, elements that share bytes: only programs can make them"
+            f"input '{port.oip_name}' takes {element_type.name}, elements that share bytes: only programs can make them"
         )
 
 

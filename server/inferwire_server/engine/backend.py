@@ -1,4 +1,9 @@
-"""What the engine asks of whatever runs inferences. OpenVINO is behind it, or a fake."""
+"""What the engine asks of whatever runs inferences. OpenVINO is behind it, or a fake.
+
+All that another one has to do is said here, and `fake_backend` shows how little that can be; `process` makes the one
+that a server has. Where a call fails for a reason that callers are to read, it raises a `ServingError`: whatever else a
+slot raises is logged as a bug.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +21,15 @@ from inferwire_server.core.tensors import Tensor
 
 
 class Slot(Protocol):
-    """One inference at a time on a compiled model."""
+    """One inference at a time on a compiled model, each call on whichever thread comes."""
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run an inference and give the outputs asked for, in that order, each as its transform makes it. Blocks.
+
+        Inputs fit the spec, and may be read, not written, until this returns. Outputs that no transform takes are
+        memory of their own: the next run of the slot must not change them, and they are kept for as long as callers
+        like. A transform is called before this returns, with what may be the slot's own memory. `outputs` names each
+        once; `transforms` has one for each of them, or is empty.
 
         Raises:
             ServingError: INFERENCE_FAILED or CANCELLED, or what a transform raises. The slot is usable again.
@@ -27,7 +37,7 @@ class Slot(Protocol):
         ...
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
-        """Read, write or reset states, and give what was read. Blocks.
+        """Read, write or reset states, and give what was read. Blocks. Asked only of slots that keep states.
 
         Raises:
             ServingError: INVALID_INPUT for a state the model has not, or a tensor that does not fit one.
@@ -35,7 +45,7 @@ class Slot(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Stop the inference that runs, if the device can. Called from another thread."""
+        """Stop the inference that runs, if there is one and the device can. Called on the loop: it must not block."""
         ...
 
     def profile(self) -> tuple[LayerTime, ...]:
@@ -53,7 +63,7 @@ class CompiledModel(Protocol):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The physical devices it runs on."""
+        """The physical devices it runs on, one at least. Its jobs wait in the queue of the first."""
         ...
 
     @property
@@ -72,7 +82,10 @@ class CompiledModel(Protocol):
         ...
 
     def create_slot(self, *, keeps_states: bool = False) -> Slot:
-        """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones."""
+        """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones.
+
+        One that keeps them is made by its first job, on a thread, and let go of on a thread: both may take long.
+        """
         ...
 
     def create_quick_slot(self) -> Slot | None:
@@ -140,7 +153,8 @@ class Backend(Protocol):
         """Compile a model, or load one that is compiled.
 
         Raises:
-            ServingError: MODEL_FAILED with the runtime's reason.
+            ServingError: MODEL_FAILED with the runtime's reason; UnfitSetting where one of the operator's settings does
+                not fit the model.
         """
         ...
 

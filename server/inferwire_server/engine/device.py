@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -21,6 +20,7 @@ from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
+from inferwire_server.engine.freeing import Freeing, resolve
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.opening import Opened
 from inferwire_server.engine.placed_model import PlacedModel
@@ -36,20 +36,8 @@ log = structlog.stdlib.get_logger()
 TURN_S = 0.0005
 """How long the inferences of one stack may hold the loop before it goes on with other things."""
 
-FREED_AT_ONCE = 4
-"""How many things a device frees at once: a client that goes may leave thousands of states, and what takes long to free
-is not to keep the rest waiting."""
-
 _ENDED = object()
 """What comes after the last step of a run."""
-
-
-class Memory(Protocol):
-    """What takes as long to free as it is large."""
-
-    def free(self) -> None:
-        """Free it, on a thread."""
-        ...
 
 
 class _Running(NamedTuple):
@@ -68,22 +56,24 @@ class Device:
     """A device's queue and its models' slots. All but the runs happens on the loop, and brief runs happen there, too.
 
     Jobs are timed by `clock`. It has the epoch of the loop's time, which is coarser on some loops.
+
+    Attributes:
+        freeing: What has run here and is freed.
     """
 
     def __init__(
         self, name: str, scheduler: Scheduler, tally_of: TallyOf, clock: Callable[[], float] = monotonic
     ) -> None:
         self.name = name
+        self.freeing = Freeing(name)
         self._scheduler = scheduler
         self._tally_of = tally_of
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPool(f"slot-{name}")
-        self._freeing_threads = ThreadPool(f"free-{name}", FREED_AT_ONCE)
         self._placed: dict[ModelKey, PlacedModel] = {}
         self._running: dict[tuple[ModelKey, int], _Running] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
-        self._freeing: set[asyncio.Future[None]] = set()
         # A timer of uvloop whose time has come already does not say when it is due.
         self._timer: asyncio.Handle | None = None
         self._due_at = 0.0
@@ -112,11 +102,6 @@ class Device:
     def models(self) -> tuple[ModelKey, ...]:
         """The models that have slots here."""
         return tuple(self._placed)
-
-    @property
-    def freeing(self) -> tuple[asyncio.Future[None], ...]:
-        """The ends of what is being freed."""
-        return tuple(self._freeing)
 
     def opened(self, model: ModelKey) -> Opened | None:
         """Give what a model runs in; None while it is unloaded, and once it has gone."""
@@ -159,7 +144,7 @@ class Device:
         placed = self._placed[model]
         if placed.opened is None or not self._scheduler.take_slots(model):
             return False
-        self.free(placed.opened)
+        self.freeing.begin(placed.opened)
         placed.opened = None
         return True
 
@@ -168,15 +153,6 @@ class Device:
         self._placed[model].opened = opened
         self._apply(self._scheduler.give_slots(model, len(opened.slots), self._clock()))
         self._arm_timer()
-
-    def free(self, memory: Memory) -> asyncio.Future[None]:
-        """Free something on a thread, and give a future that is done then."""
-        freed: asyncio.Future[None] = self._loop.create_future()
-        self._freeing.add(freed)
-        freed.add_done_callback(self._freeing.discard)
-        # What is under way on the loop may hold a slot that it has run in, and would free the model with it.
-        self._loop.call_soon(self._begin_to_free, memory, freed)
-        return freed
 
     def end_waiting(self, model: ModelKey, error: ServingError) -> None:
         """End the jobs of a model that wait."""
@@ -246,7 +222,7 @@ class Device:
         if self._timer is not None:
             self._timer.cancel()
         self._threads.close()
-        self._freeing_threads.close()
+        self.freeing.close()
 
     def _run_gathered(self) -> None:
         """Run the jobs that have come in one turn of the loop, together where they may."""
@@ -295,32 +271,15 @@ class Device:
         # A caller may be bound, and go, while the model is unloaded.
         bound = None if slot is None or opened is None else opened.slots.take(slot)
         if bound is not None:
-            self.free(bound)
+            self.freeing.begin(bound)
         _tell(binding.on_end, binding)
 
     def _free_model(self, model: ModelKey) -> None:
         opened = self._placed.pop(model).opened
         if opened is None:
-            _resolve(self._drained.pop(model))
+            resolve(self._drained.pop(model))
         else:
-            self.free(opened).add_done_callback(lambda _: _resolve(self._drained.pop(model)))
-
-    def _begin_to_free(self, memory: Memory, freed: asyncio.Future[None]) -> None:
-        try:
-            self._freeing_threads.run(partial(self._free_on_thread, memory, freed))
-        except NoThread:
-            memory.free()
-            _resolve(freed)
-
-    def _free_on_thread(self, memory: Memory, freed: asyncio.Future[None]) -> None:
-        memory.free()
-        # Nobody may have waited for this: the loop may have ended meanwhile.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._report_freed, freed)
-
-    def _report_freed(self, freed: asyncio.Future[None]) -> None:
-        self._freeing_threads.done()
-        _resolve(freed)
+            self.freeing.begin(opened).add_done_callback(lambda _: resolve(self._drained.pop(model)))
 
     def _start(self, start: Start, *, at_once: bool = False) -> None:
         jobs, number, executions = start
@@ -421,8 +380,3 @@ def _tell(on_end: Callable[[T], Any] | None, ended: T) -> None:
     except Exception:
         # Whoever waits is broken; the slots that the other effects are about are not.
         log.exception("an end was not taken", ended=repr(ended))
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

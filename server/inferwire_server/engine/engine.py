@@ -33,10 +33,16 @@ Most inferences stop at their next layer, and most models are soon open; some ne
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """How every device queues."""
+    """How every device queues.
+
+    Attributes:
+        capacity: How many executions may wait.
+        places: How many inferences run at once; None for as many as the model with the most slots has.
+        most_bytes: How much the inputs of those that wait may take.
+    """
 
     capacity: int = 256
-    limit: int | None = None
+    places: int | None = None
     most_bytes: float = inf
 
 
@@ -70,7 +76,7 @@ class Engine:
     inference is recorded in the trace that it gives as the inference is submitted.
 
     Attributes:
-        threads: The threads that open served models.
+        opening: The threads that open served models.
         compiling: The threads that compile or import models of clients.
         reading: The threads that read models of clients, or ask the runtime about them.
         stuck: How many models had an inference that did not stop when the engine closed, or were still being opened or
@@ -86,7 +92,7 @@ class Engine:
         current_trace: Callable[[], Trace] | None = None,
     ) -> None:
         self.backend = backend
-        self.threads = OpeningThreads("open", AT_ONCE)
+        self.opening = OpeningThreads("open", AT_ONCE)
         self.compiling = OpeningThreads("compile", CLIENTS_AT_ONCE)
         self.reading = OpeningThreads("read", CLIENTS_AT_ONCE)
         self._queue = queue
@@ -108,12 +114,12 @@ class Engine:
         self._models.clear()
         for idleness in self._idleness.values():
             idleness.close()
-        leaving = [freed for device in self.devices for freed in device.freeing]
+        leaving = [freed for device in self.devices for freed in device.freeing.under_way]
         leaving += [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
             device.cancel_all(error.message, error.code)
-        opening, _ = await asyncio.gather(_closed(self.threads, self.compiling, self.reading), _ended(leaving))
-        self.stuck = opening + sum(not leave.done() for leave in leaving)
+        still_opening, _ = await asyncio.gather(_closed(self.opening, self.compiling, self.reading), _ended(leaving))
+        self.stuck = still_opening + sum(not leave.done() for leave in leaving)
         for device in self.devices:
             device.close()
 
@@ -143,7 +149,7 @@ class Engine:
             ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched; INTERNAL if no thread can
                 be started for it.
         """
-        threads = threads or self.threads
+        threads = threads or self.opening
         opened = await threads.run(open_model, self.backend, source, options)
         if options.warm_up is not None:
             on_warming()
@@ -160,7 +166,7 @@ class Engine:
         if options.idle_unload_s is not None and keeper is not None:
             # The slots of callers with states are numbered after these.
             again = partial(reopen, self.backend, source, replace(options, slots=slots))
-            self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.threads, keeper)
+            self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.opening, keeper)
         return model
 
     async def unload(self, model: Model, error: ServingError | None = None) -> None:
@@ -238,7 +244,7 @@ class Engine:
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:
-            scheduler = Scheduler(self._queue.capacity, self._queue.limit, name, self._queue.most_bytes)
+            scheduler = Scheduler(self._queue.capacity, self._queue.places, name, self._queue.most_bytes)
             self._devices[name] = Device(name, scheduler, self._tally_of, self._clock)
         return self._devices[name]
 

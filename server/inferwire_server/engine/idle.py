@@ -156,7 +156,7 @@ class Idleness:
     def _take(self, opened: Opened) -> None:
         if self._model not in self._model.device.models:
             # It was unloaded for good, and nobody waits any more.
-            self._model.device.free(opened)
+            self._model.device.freeing.begin(opened)
             return
         self._used_at = self._loop.time()
         if not self._has_ended:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.repository.entries import Entry, Fingerprint
@@ -30,7 +30,7 @@ class Served:
 
     name: str
     version: str
-    state: ModelState = ModelState.LOADING
+    state: VersionState = VersionState.LOADING
     reason: str = ""
     model: Model | None = None
     loaded_from: Fingerprint | None = None
@@ -44,35 +44,35 @@ class Served:
 
     def warms(self) -> Served:
         """Give the version as warming up; a model that serves it goes on serving."""
-        return self if self.takes_jobs else self._without_model(ModelState.WARMING)
+        return self if self.takes_jobs else self._without_model(VersionState.WARMING)
 
     def serves(self, model: Model, files: Fingerprint) -> Served:
         """Give the version as served by this model, which was loaded from these files."""
-        return Served(self.name, self.version, self.state.become(ModelState.READY), "", model, files, files)
+        return Served(self.name, self.version, self.state.become(VersionState.READY), "", model, files, files)
 
     def fails(self, reason: str, files: Fingerprint | None = None) -> Served:
         """Give the version after a failed load; with `files` it is not due again until they change."""
         tried = self.tried if files is None else files
         if self.takes_jobs:
             return replace(self, reason=f"the reload failed: {reason}", tried=tried, reload_failed=True)
-        return replace(self._without_model(ModelState.FAILED, reason), tried=tried)
+        return replace(self._without_model(VersionState.FAILED, reason), tried=tried)
 
     def drains(self, *, is_gone: bool = False) -> Served:
         """Give the version as taking no more jobs. One that has left the repository is loaded again once it is back."""
-        draining = self._without_model(ModelState.DRAINING)
+        draining = self._without_model(VersionState.DRAINING)
         return replace(draining, tried=None, is_gone=True) if is_gone else draining
 
     def unloads(self) -> Served:
         """Give the version with nothing left in memory."""
-        return self._without_model(ModelState.UNLOADED)
+        return self._without_model(VersionState.UNLOADED)
 
     def unloads_as_idle(self, reason: str) -> Served:
         """Give the version unloaded until its next job."""
-        return self._with_model(ModelState.UNLOADED, reason)
+        return self._with_model(VersionState.UNLOADED, reason)
 
     def loads_again(self) -> Served:
         """Give the version loaded again for a job."""
-        return self._with_model(ModelState.READY, "")
+        return self._with_model(VersionState.READY, "")
 
     @property
     def takes_jobs(self) -> bool:
@@ -82,7 +82,7 @@ class Served:
     @property
     def load_failed(self) -> bool:
         """Whether its last load failed, even if the model from before goes on taking jobs."""
-        return self.state is ModelState.FAILED or self.reload_failed
+        return self.state is VersionState.FAILED or self.reload_failed
 
     def require(self) -> Model:
         """Give the model that takes jobs.
@@ -92,7 +92,7 @@ class Served:
         """
         if self.model is not None:
             return self.model
-        if self.state is ModelState.FAILED:
+        if self.state is VersionState.FAILED:
             raise ServingError(Code.MODEL_FAILED, f"failed to load '{self.name}' version {self.version}: {self.reason}")
         raise ServingError(
             Code.MODEL_NOT_READY,
@@ -100,10 +100,10 @@ class Served:
             retry_after_s=1.0 if self.state.is_passing else None,
         )
 
-    def _with_model(self, state: ModelState, reason: str) -> Served:
+    def _with_model(self, state: VersionState, reason: str) -> Served:
         return replace(self, state=self.state.become(state), reason=self.reason if self.reload_failed else reason)
 
-    def _without_model(self, state: ModelState, reason: str = "") -> Served:
+    def _without_model(self, state: VersionState, reason: str = "") -> Served:
         return Served(self.name, self.version, self.state.become(state), reason, tried=self.tried)
 
 
@@ -117,13 +117,13 @@ class Catalogue:
 
     def __repr__(self) -> str:
         statuses = self.statuses()
-        ready = sum(served.state is ModelState.READY for served in statuses)
+        ready = sum(served.state is VersionState.READY for served in statuses)
         return f"<Catalogue: {ready}/{len(statuses)} versions ready>"
 
     @property
     def has_failed(self) -> bool:
         """Whether a model has failed to load and has no version that is ready."""
-        failed = {served.name for served in self.statuses() if served.state is ModelState.FAILED}
+        failed = {served.name for served in self.statuses() if served.state is VersionState.FAILED}
         return any(not self.versions(name) for name in failed)
 
     @property

@@ -18,7 +18,7 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_server.core.batch_options import BatchOptions
 from inferwire_server.core.model_options import ModelOptions
-from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
@@ -251,7 +251,7 @@ class Loader:
             self._let_go(served.name, self._drain(draining, served.model))
         elif is_gone and not served.is_gone:
             self._catalogue.forget(served)
-        elif served.state is ModelState.FAILED:
+        elif served.state is VersionState.FAILED:
             self._catalogue.put(served.unloads())
 
     async def _drain(self, served: Served, model: Model) -> None:

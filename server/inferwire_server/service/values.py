@@ -129,7 +129,7 @@ class Wanted(NamedTuple):
         keeps: Where outputs are to be kept, by their positions; they are then not part of the result.
         sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
         is_profiled: Whether the time of each layer is wanted as well.
-        forms: How wanted outputs are given, by their place among `outputs`, where not as they are.
+        forms: How wanted outputs are given, by their positions among `outputs`, where not as they are.
         check_outputs: Refuses wanted outputs that the caller cannot be given; None where there are none such.
     """
 

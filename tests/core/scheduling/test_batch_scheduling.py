@@ -217,7 +217,7 @@ def test_rows_that_wait_do_not_hold_up_another_model() -> None:
 
 
 def test_no_wake_is_asked_for_what_cannot_start_before_a_report() -> None:
-    scheduler = Scheduler(100, limit=1)
+    scheduler = Scheduler(100, places=1)
     scheduler.add_model("m", 2, Terms(batching=Batching(4, 1.0)))
     submitted(scheduler, a_job(), a_job())
     assert scheduler.next_wake is None
@@ -270,7 +270,7 @@ def test_a_stack_carries_what_its_executions_do() -> None:
 
 
 def test_a_stack_finds_room_in_a_full_queue_where_it_need_not_wait_or_is_its_model_s_part() -> None:
-    scheduler = Scheduler(4, limit=2)
+    scheduler = Scheduler(4, places=2)
     for model in ("full", "m", "third"):
         scheduler.add_model(model, 1, Terms(batching=Batching(8)))
     submitted(scheduler, *(Job("full", Work((), ()), 0.0) for _ in range(5)))

@@ -91,7 +91,7 @@ def test_flooded_models_share_the_device_by_their_weights(floods: list[Flood], l
 
 @pytest.mark.parametrize("flood_size", [1, 50])
 def test_a_flood_holds_up_another_models_job_by_one_run_at_most(flood_size: int) -> None:
-    scheduler = Scheduler(100, limit=1)
+    scheduler = Scheduler(100, places=1)
     scheduler.add_model("flooded", 1)
     scheduler.add_model("quiet", 1)
     for _ in range(flood_size + 1):

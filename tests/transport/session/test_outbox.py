@@ -25,7 +25,7 @@ def ended(inference_s: float = 0.0001, byte_size: int = 4) -> Job:
     return job
 
 
-def with_running(count: int, limit: int = 1 << 28) -> Outbox:
+def with_in_flight(count: int, limit: int = 1 << 28) -> Outbox:
     """Make an outbox that waits for executions 0, 1, 2, ..."""
     outbox = Outbox(limit, lambda _, __: None)
     for number in range(count):
@@ -71,7 +71,7 @@ def ids(message: bytes) -> list[int]:
 
 
 async def test_a_lone_result_is_sent_at_once() -> None:
-    outbox = with_running(1)
+    outbox = with_in_flight(1)
     outbox.put((0,), ended())
     assert outbox.is_ready
     assert ids(outbox.take()) == [0]
@@ -79,7 +79,7 @@ async def test_a_lone_result_is_sent_at_once() -> None:
 
 
 async def test_tiny_results_wait_until_as_many_have_ended_as_still_run() -> None:
-    outbox = with_running(4)
+    outbox = with_in_flight(4)
     outbox.put((0,), ended())
     assert not outbox.is_ready
     outbox.put((1,), ended())
@@ -89,7 +89,7 @@ async def test_tiny_results_wait_until_as_many_have_ended_as_still_run() -> None
 
 
 async def test_a_result_that_took_longer_is_sent_at_once() -> None:
-    outbox = with_running(4)
+    outbox = with_in_flight(4)
     outbox.put((0,), ended(inference_s=0.005))
     assert outbox.is_ready
 
@@ -132,7 +132,7 @@ async def test_a_result_waits_twice_as_long_as_its_inference_took_and_a_tiny_one
 
 
 async def test_a_tiny_result_waits_for_slow_ones_only_for_a_moment() -> None:
-    outbox = with_running(4)
+    outbox = with_in_flight(4)
     outbox.put((0,), ended())
     due = asyncio.Event()
     outbox.on_ready = due.set
@@ -144,7 +144,7 @@ async def test_a_tiny_result_waits_for_slow_ones_only_for_a_moment() -> None:
 
 
 async def test_large_results_go_in_messages_of_their_own() -> None:
-    outbox = with_running(3)
+    outbox = with_in_flight(3)
     for number in range(3):
         outbox.put((number,), ended(byte_size=700_000))
     assert [ids(outbox.take()) for _ in range(3)] == [[0], [1], [2]]
@@ -152,7 +152,7 @@ async def test_large_results_go_in_messages_of_their_own() -> None:
 
 
 async def test_a_result_over_the_limit_becomes_an_error() -> None:
-    outbox = with_running(1, limit=1000)
+    outbox = with_in_flight(1, limit=1000)
     outbox.put((0,), ended(byte_size=1001))
     (result,) = pb.SessionResponse.FromString(outbox.take()).results
     assert result.error.code == Code.TOO_LARGE.wire
@@ -169,25 +169,25 @@ def profiled(layers: int, error: ServingError | None = None) -> Job:
 
 
 async def test_sentences_and_layers_take_room_as_outputs_do() -> None:
-    outbox = with_running(4)
+    outbox = with_in_flight(4)
     sentence = "s" * 5000
     outbox.refuse(range(100, 200), ServingError(Code.QUEUE_FULL, sentence))
     outbox.put((0,), profiled(30))
     outbox.put((1,), profiled(50, ServingError(Code.INFERENCE_FAILED, sentence)))
-    assert repr(outbox) == "<Outbox: 2 running, 102 results of 92308 bytes>"
+    assert repr(outbox) == "<Outbox: 2 in flight, 102 results of 92308 bytes>"
     assert len(outbox.take()) == pytest.approx(92308, rel=0.02)
-    assert repr(outbox) == "<Outbox: 2 running, 0 results of 0 bytes>"
+    assert repr(outbox) == "<Outbox: 2 in flight, 0 results of 0 bytes>"
 
 
 async def test_many_long_sentences_are_not_one_message() -> None:
-    outbox = with_running(0)
+    outbox = with_in_flight(0)
     for number in range(400):
         outbox.refuse((number,), ServingError(Code.INVALID_INPUT, "s" * 5000))
     assert [len(ids(outbox.take())) for _ in range(2)] == [204, 196]
 
 
 async def test_executions_that_are_refused_together_have_one_sentence() -> None:
-    outbox = with_running(3)
+    outbox = with_in_flight(3)
     outbox.refuse((0, 1, 9), ServingError(Code.MODEL_NOT_FOUND, "not here"))
     outbox.put((2,), ended())
     refused, other = pb.SessionResponse.FromString(outbox.take()).results
@@ -196,7 +196,7 @@ async def test_executions_that_are_refused_together_have_one_sentence() -> None:
 
 
 async def test_a_profile_over_the_limit_becomes_an_error_without_it() -> None:
-    outbox = with_running(1, limit=1000)
+    outbox = with_in_flight(1, limit=1000)
     outbox.put((0,), profiled(1))
     message = outbox.take()
     (result,) = pb.SessionResponse.FromString(message).results
@@ -205,7 +205,7 @@ async def test_a_profile_over_the_limit_becomes_an_error_without_it() -> None:
 
 
 async def test_it_has_no_room_while_too_much_waits_to_be_sent() -> None:
-    outbox = with_running(2)
+    outbox = with_in_flight(2)
     outbox.put((0,), ended(byte_size=65 << 20))
     assert not outbox.has_room
     outbox.take()
@@ -214,7 +214,7 @@ async def test_it_has_no_room_while_too_much_waits_to_be_sent() -> None:
 
 async def test_whoever_takes_from_it_hears_of_what_is_ready_and_of_nothing_else() -> None:
     heard: list[bool] = []
-    outbox = with_running(4)
+    outbox = with_in_flight(4)
     outbox.on_ready = lambda: heard.append(outbox.is_ready)
     outbox.put((0,), ended())
     assert heard == []
@@ -226,18 +226,18 @@ async def test_whoever_takes_from_it_hears_of_what_is_ready_and_of_nothing_else(
     ("ids", "used"), [((3,), None), ((1,), 1), ((3, 4), None), ((3, 1, 4), 1), ((3, 4, 3), 3), ((5, 5, 1), 5)]
 )
 async def test_one_id_is_named_that_two_executions_would_have(ids: tuple[int, ...], used: int | None) -> None:
-    assert with_running(2).in_use(ids) == used
+    assert with_in_flight(2).in_use(ids) == used
 
 
 async def test_a_job_of_many_executions_runs_once() -> None:
-    outbox, job = with_running(0), ended()
+    outbox, job = with_in_flight(0), ended()
     outbox.admit((1, 2, 3), job)
     assert list(outbox.jobs) == [job]
-    assert outbox.running_of(2) == (job, (1, 2, 3))
-    assert outbox.running_of(4) is None
+    assert outbox.in_flight(2) == (job, (1, 2, 3))
+    assert outbox.in_flight(4) is None
 
 
 async def test_the_repr_counts() -> None:
-    outbox = with_running(2)
+    outbox = with_in_flight(2)
     outbox.refuse((7,), ServingError(Code.QUEUE_FULL, "full"))
-    assert repr(outbox) == "<Outbox: 2 running, 1 results of 132 bytes>"
+    assert repr(outbox) == "<Outbox: 2 in flight, 1 results of 132 bytes>"

@@ -30,7 +30,7 @@ class EncodedHeader:
 
     Attributes:
         most_stacked: How many executions of this header may travel as one; 1 for each by itself.
-        sends: The places of those inputs whose bytes are sent; None for all.
+        sends: The positions of those inputs whose bytes are sent; None for all.
     """
 
     data: bytes

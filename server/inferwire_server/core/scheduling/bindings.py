@@ -39,7 +39,7 @@ class BindingTerms:
 
 @dataclass(eq=False, slots=True)
 class Binding:
-    """One caller's hold on a slot, or on a place in the line for one. The scheduler alone changes it.
+    """One caller's hold on a slot, or its wait for one. The scheduler alone changes it.
 
     Attributes:
         slot: The number of its slot; None while it waits for one.
@@ -89,7 +89,7 @@ class Bindings:
         return None
 
     def bind(self, now: float, behind: Binding | None = None) -> Binding:
-        """Give a caller a slot, or a place in the line for one.
+        """Give a caller a slot, or have it wait for one.
 
         A caller may always wait `behind` a binding of its own that is ending: that one's end makes room.
 

@@ -40,7 +40,7 @@ class FairShares:
         share.tag = max(share.tag, self._virtual_now)
 
     def turn(self, share: Share) -> float:
-        """Give a model's place among those that ask: less is sooner."""
+        """Say where a model stands among those that ask: less is sooner."""
         return max(share.tag, self._virtual_now - CREDIT_S)
 
     def begin(self, share: Share) -> float:

@@ -104,7 +104,10 @@ def _without_inputs(outputs: tuple[int, ...], executions: int, one_by_one: bool)
 
 
 Caller: TypeAlias = Hashable
-"""Whose a job is, by whatever tells callers apart; None for those that are not told apart, and take no turns."""
+"""Whose a job is, by whatever tells callers apart; None for those that are not told apart, and take no turns.
+
+It is to be compared and not shown: it may be the id of a session, by which others could take that up.
+"""
 
 
 Result: TypeAlias = tuple[Tensor, ...] | ServingError

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from inferwire_server.core.scheduling.job import Job
 
 Rank: TypeAlias = tuple[int, int, int]
-"""A waiting job's place, less is sooner: its urgency, since when it is its caller's turn, and its own arrival."""
+"""Where a waiting job stands, less is sooner: its urgency, since when it is its caller's turn, and its own arrival."""
 
 Turn: TypeAlias = Hashable
 """A caller, and the priority of the jobs for which it has turns."""

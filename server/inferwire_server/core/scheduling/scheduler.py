@@ -34,18 +34,18 @@ class Scheduler:
     The queue is full when as many jobs wait as `capacity` says, or when their inputs take `most_bytes`.
     It still admits jobs of a model that has less waiting than its weight's part of both, so that a
     flood of one model's jobs does not shut the others out.
-    `limit` is how many places the device has: one for each inference that runs. None takes the largest
+    `places` is how many the device has: one for each inference that runs. None takes the largest
     number of slots that any of the models has, since each of them alone would fill the device. Brief
     inferences, which end before a place could matter, take none. `device` is its name in the errors
     that callers get.
     """
 
     def __init__(
-        self, capacity: int, limit: int | None = None, device: str = "the device", most_bytes: float = inf
+        self, capacity: int, places: int | None = None, device: str = "the device", most_bytes: float = inf
     ) -> None:
         self._room = Room(capacity, most_bytes)
         self._device = device
-        self._asked_limit = limit
+        self._asked_places = places
         self._lanes: dict[ModelKey, Lane] = {}
         self._shares = FairShares()
         self._arrivals: Iterator[int] = count()
@@ -56,7 +56,7 @@ class Scheduler:
         self._carried_bytes = 0
         self._taken = 0
         self._dispatched_at = -inf
-        self._limit = 0 if limit is None else limit
+        self._places = 0 if places is None else places
 
     @property
     def capacity(self) -> int:
@@ -66,7 +66,7 @@ class Scheduler:
     @property
     def occupancy(self) -> Occupancy:
         """How busy the device is."""
-        return Occupancy(sum(len(lane.running) for lane in self._lanes.values()), self._limit, self._queued)
+        return Occupancy(sum(len(lane.running) for lane in self._lanes.values()), self._places, self._queued)
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -127,7 +127,7 @@ class Scheduler:
     def bind(
         self, model: ModelKey, on_end: Callable[[Binding], Any], now: float, behind: Binding | None = None
     ) -> Binding:
-        """Give a caller of a model with states a slot of its own, or a place in the line for one.
+        """Give a caller of a model with states a slot of its own, or have it wait for one.
 
         A caller may always wait `behind` a binding of its own that is ending.
 
@@ -303,7 +303,7 @@ class Scheduler:
         While all places are taken, all that wait have their turns, whether for a place or for a slot. Whoever is brief
         starts if it is next, and waits if another is.
         """
-        is_full = self._taken >= self._limit
+        is_full = self._taken >= self._places
         if is_full and not any(lane.is_brief and lane.queues for lane in self._lanes.values()):
             return None
         first, first_turn = None, None
@@ -320,13 +320,13 @@ class Scheduler:
 
     def _has_place(self, lane: Lane) -> bool:
         """Whether the device has a place for a model's next run, or the run takes none."""
-        return lane.is_brief or self._taken < self._limit
+        return lane.is_brief or self._taken < self._places
 
     def _has_room(self, lane: Lane, work: Work, binding: Binding | None) -> bool:
         """Whether work fits in the queue, or need not wait, or is within its model's own part of a full queue."""
         if self._fits(work):
             return True
-        if self._taken < self._limit and lane.need_not_wait(work, binding):
+        if self._taken < self._places and lane.need_not_wait(work, binding):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         return self._room.part(lane.share.weight / weights).fits(work, lane.queued, lane.carried_bytes)
@@ -378,8 +378,8 @@ class Scheduler:
         """Recompute what follows from which models there are and how many slots they have."""
         lanes = self._lanes.values()
         self._any_delays = any(lane.has_delay for lane in lanes)
-        if self._asked_limit is None:
-            self._limit = max((lane.slots for lane in lanes), default=0)
+        if self._asked_places is None:
+            self._places = max((lane.slots for lane in lanes), default=0)
 
     def _taking(self, model: ModelKey) -> Lane:
         """Give the lane of a model, and refuse one that is leaving or has gone."""

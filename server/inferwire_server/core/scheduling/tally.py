@@ -63,7 +63,7 @@ class Tally:
     """One model's numbers on one device. A stack counts as many jobs as it has executions.
 
     Attributes:
-        submitted: Jobs that asked for a place in the queue.
+        submitted: Jobs that asked to be admitted.
         outcomes: Jobs by how they ended.
         queue: The time that jobs waited for their slot.
         inference: The time of finished jobs in a slot.

@@ -11,7 +11,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from inferwire_server.transport.http.joined_writes import JoinedWrites
 
 
-class Turns(FlowControl):
+class BoundedFlow(FlowControl):
     """Flow control that stops reading while several requests wait behind the one that is being answered.
 
     That bounds what a connection holds in memory: uvicorn alone would read on whenever the application asks for a body.

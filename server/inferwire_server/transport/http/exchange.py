@@ -19,11 +19,11 @@ EXTENSION = "inferwire.exchange"
 """The name among the scope's extensions of what gives the exchange when it is called."""
 
 
-class Caller(Protocol):
-    """Who is answered, as an application sees them."""
+class CallerConnection(Protocol):
+    """Where a caller is answered, as an application sees it."""
 
     def watch(self, on_lost: Callable[[], None]) -> None:
-        """Have this called when they are gone, until they are unwatched; ClientDisconnect where they are already."""
+        """Have this called when the caller is gone, until it is unwatched; ClientDisconnect where it is already."""
         ...
 
     def unwatch(self) -> None:
@@ -40,8 +40,8 @@ class Exchanged(Protocol):
         ...
 
     @property
-    def connection(self) -> Caller:
-        """Whose request it is."""
+    def connection(self) -> CallerConnection:
+        """Where the request has come from."""
         ...
 
     async def wait_for_body(self) -> None:

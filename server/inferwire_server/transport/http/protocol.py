@@ -21,7 +21,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
 from inferwire_server.errors import shutting_down
 from inferwire_server.transport.http.awaited import Awaited, RequestTimeouts
-from inferwire_server.transport.http.connection import Connection, Turns
+from inferwire_server.transport.http.connection import BoundedFlow, Connection
 from inferwire_server.transport.http.cycle import Cycle
 from inferwire_server.transport.http.exchange import EXTENSION, Exchanged
 from inferwire_server.transport.http.joined_writes import JoinedWrites
@@ -135,7 +135,7 @@ class HttpProtocol(HttpToolsProtocol):
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         joined = JoinedWrites(transport, self.loop, self._requests)
         self.transport = joined
-        self.flow = Turns(joined, self.pipeline)
+        self.flow = BoundedFlow(joined, self.pipeline)
         self._connection = Connection(joined, self.flow)
         self._shared.add(self)
 

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.load_options import LoadOptions
-from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.models import Served
 from inferwire_server.transport.oip.override import read_override
 
 STATES = {
-    ModelState.LOADING: "LOADING",
-    ModelState.WARMING: "LOADING",
-    ModelState.READY: "READY",
-    ModelState.DRAINING: "UNLOADING",
-    ModelState.UNLOADED: "UNAVAILABLE",
-    ModelState.FAILED: "UNAVAILABLE",
+    VersionState.LOADING: "LOADING",
+    VersionState.WARMING: "LOADING",
+    VersionState.READY: "READY",
+    VersionState.DRAINING: "UNLOADING",
+    VersionState.UNLOADED: "UNAVAILABLE",
+    VersionState.FAILED: "UNAVAILABLE",
 }
 """What is told of a version that takes no jobs; one that does is READY, whatever it is doing."""
 
@@ -47,7 +47,7 @@ def index(services: Services, *, ready_only: bool) -> list[IndexEntry]:
 
 
 def _entry(served: Served) -> IndexEntry:
-    reason = served.reason or ("unloaded" if served.state is ModelState.UNLOADED else "")
+    reason = served.reason or ("unloaded" if served.state is VersionState.UNLOADED else "")
     told = "READY" if served.takes_jobs else STATES[served.state]
     return IndexEntry(served.name, served.version, told, reason)
 

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.service import Services
 from inferwire_server.service.models import Served
 from inferwire_server.transport.http.responses import json_response
@@ -17,12 +17,12 @@ from inferwire_server.transport.rest.routes import Route
 TAG = "OpenVINO Model Server"
 
 STATES = {
-    ModelState.LOADING: "LOADING",
-    ModelState.WARMING: "LOADING",
-    ModelState.READY: "AVAILABLE",
-    ModelState.DRAINING: "UNLOADING",
-    ModelState.UNLOADED: "END",
-    ModelState.FAILED: "LOADING",
+    VersionState.LOADING: "LOADING",
+    VersionState.WARMING: "LOADING",
+    VersionState.READY: "AVAILABLE",
+    VersionState.DRAINING: "UNLOADING",
+    VersionState.UNLOADED: "END",
+    VersionState.FAILED: "LOADING",
 }
 """Its words for states. A model that failed is one that goes on loading there, with an error beside it."""
 
@@ -61,7 +61,7 @@ class ModelServerRoutes:
 
 
 def _status(served: Served) -> dict[str, Any]:
-    has_failed = served.state is ModelState.FAILED
+    has_failed = served.state is VersionState.FAILED
     state = "AVAILABLE" if served.takes_jobs else STATES[served.state]
     status = {"error_code": "UNKNOWN" if has_failed else "OK", "error_message": served.reason if has_failed else "OK"}
     return {"version": served.version, "state": state, "status": status}

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
-from inferwire_server.core.model_states import ModelState
 from inferwire_server.core.sessions import Session
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.uploads import Compilation
@@ -25,12 +25,12 @@ from inferwire_server.transport.rpc.v1_descriptions import (
 from inferwire_server.transport.v1.codec import decode_target, encode_layers
 
 STATES = {
-    ModelState.LOADING: pb.MODEL_STATE_LOADING,
-    ModelState.WARMING: pb.MODEL_STATE_WARMING,
-    ModelState.READY: pb.MODEL_STATE_READY,
-    ModelState.DRAINING: pb.MODEL_STATE_DRAINING,
-    ModelState.UNLOADED: pb.MODEL_STATE_UNLOADED,
-    ModelState.FAILED: pb.MODEL_STATE_FAILED,
+    VersionState.LOADING: pb.MODEL_STATE_LOADING,
+    VersionState.WARMING: pb.MODEL_STATE_WARMING,
+    VersionState.READY: pb.MODEL_STATE_READY,
+    VersionState.DRAINING: pb.MODEL_STATE_DRAINING,
+    VersionState.UNLOADED: pb.MODEL_STATE_UNLOADED,
+    VersionState.FAILED: pb.MODEL_STATE_FAILED,
 }
 """What the wire says of states."""
 

@@ -50,7 +50,7 @@ _LAYER_BYTES = 24
 """About what a layer has besides its names."""
 
 
-class Running(NamedTuple):
+class InFlight(NamedTuple):
     """Executions that have not ended, for all of which there is one: their job, and their ids in its order."""
 
     job: Job
@@ -76,7 +76,7 @@ class Outbox:
     def __init__(self, max_message_bytes: int, on_answer: Callable[[Job, int], None]) -> None:
         self._on_answer = on_answer
         self.on_ready: Callable[[], None] = _nobody_waits
-        self._running: dict[int, Running] = {}
+        self._in_flight: dict[int, InFlight] = {}
         self._max_message_bytes = max_message_bytes
         self._ended: deque[_Ended] = deque()
         self._waiting = 0
@@ -86,17 +86,17 @@ class Outbox:
         self._due_at = inf
 
     def __repr__(self) -> str:
-        return f"<Outbox: {len(self._running)} running, {self._waiting} results of {self._waiting_bytes} bytes>"
+        return f"<Outbox: {len(self._in_flight)} in flight, {self._waiting} results of {self._waiting_bytes} bytes>"
 
     @property
     def is_ready(self) -> bool:
         """Whether there is something to send now."""
-        return bool(self._ended) and (self._is_due or self._waiting >= len(self._running))
+        return bool(self._ended) and (self._is_due or self._waiting >= len(self._in_flight))
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing is to be sent now, and nothing is running."""
-        return not self._ended and not self._running
+        """Whether nothing is to be sent now, and nothing is in flight."""
+        return not self._ended and not self._in_flight
 
     @property
     def has_room(self) -> bool:
@@ -105,30 +105,30 @@ class Outbox:
 
     @property
     def jobs(self) -> Collection[Job]:
-        """What runs, each once."""
-        return dict.fromkeys([running.job for running in self._running.values()])
+        """What has not ended, each once."""
+        return dict.fromkeys([each.job for each in self._in_flight.values()])
 
     def admit(self, ids: Sequence[int], job: Job) -> None:
         """Wait for a job that has not ended, of executions with these ids."""
-        self._running.update(dict.fromkeys(ids, Running(job, ids)))
+        self._in_flight.update(dict.fromkeys(ids, InFlight(job, ids)))
 
     def in_use(self, ids: Sequence[int]) -> int | None:
-        """Give an id that a running execution has, or two of these; None where there is none."""
-        running = self._running
+        """Give an id that an execution in flight has, or two of these; None where there is none."""
+        in_flight = self._in_flight
         if len(ids) == 1:
-            return ids[0] if ids[0] in running else None
-        if len(set(ids)) == len(ids) and running.keys().isdisjoint(ids):
+            return ids[0] if ids[0] in in_flight else None
+        if len(set(ids)) == len(ids) and in_flight.keys().isdisjoint(ids):
             return None
         seen: set[int] = set()
         for execution_id in ids:
-            if execution_id in running or execution_id in seen:
+            if execution_id in in_flight or execution_id in seen:
                 return execution_id
             seen.add(execution_id)
         return None
 
-    def running_of(self, execution_id: int) -> Running | None:
-        """Give what an execution runs with; None where none of this id is running."""
-        return self._running.get(execution_id)
+    def in_flight(self, execution_id: int) -> InFlight | None:
+        """Give what an execution is one of; None where none of this id is in flight."""
+        return self._in_flight.get(execution_id)
 
     def put(self, ids: Sequence[int], job: Job) -> None:
         """Send the results of a job that has ended, but those of executions that were dropped, which are answered."""
@@ -138,7 +138,7 @@ class Outbox:
         hold_s = max(_HOLD_FLOOR_S, _HOLD_PER_INFERENCE * took_s)
         for ended in _parts(ids, job):
             for execution_id in ended.ids:
-                self._running.pop(execution_id, None)
+                self._in_flight.pop(execution_id, None)
             if ended.byte_size > self._max_message_bytes:
                 self._put(_refused(ended.ids, too_large(ended.byte_size, self._max_message_bytes)))
             else:
@@ -147,7 +147,7 @@ class Outbox:
     def refuse(self, ids: Sequence[int], error: ServingError) -> None:
         """Send why executions did not run, or have no result of their own."""
         for execution_id in ids:
-            self._running.pop(execution_id, None)
+            self._in_flight.pop(execution_id, None)
         self._put(_refused(ids, error))
 
     def take(self) -> bytes:
@@ -182,8 +182,8 @@ class Outbox:
         many behind it as would be sent is queued, those are as well.
         """
         waiting = self._waiting + ended
-        running = next(islice(reversed(self._running.values()), waiting, None), None)
-        return running is not None and running.job.state is JobState.QUEUED and self._waiting_bytes < _MESSAGE_BYTES
+        one = next(islice(reversed(self._in_flight.values()), waiting, None), None)
+        return one is not None and one.job.state is JobState.QUEUED and self._waiting_bytes < _MESSAGE_BYTES
 
     def _put(self, ended: _Ended, hold_s: float = _HOLD_FLOOR_S) -> None:
         self._ended.append(ended)

@@ -215,11 +215,11 @@ class SessionStream:
 
     def _cancel(self, execution_id: int) -> None:
         """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
-        running = self.outbox.running_of(execution_id)
-        if running is None:
+        found = self.outbox.in_flight(execution_id)
+        if found is None:
             return
-        self._services.inference.drop(running.job, running.ids.index(execution_id), _CANCELLED)
-        if self.outbox.running_of(execution_id) is running:
+        self._services.inference.drop(found.job, found.ids.index(execution_id), _CANCELLED)
+        if self.outbox.in_flight(execution_id) is found:
             self.outbox.refuse((execution_id,), ServingError(Code.CANCELLED, _CANCELLED))
 
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from inferwire_server.core.model_states import ModelState
+from inferwire_server.core.version_states import VersionState
 
 LEGAL = {
     "loading": {"warming", "ready", "failed"},
@@ -18,8 +18,8 @@ LEGAL = {
 }
 
 
-@pytest.mark.parametrize(("before", "after"), [*product(ModelState, ModelState)])
-def test_a_state_leads_to_some_and_to_no_other(before: ModelState, after: ModelState) -> None:
+@pytest.mark.parametrize(("before", "after"), [*product(VersionState, VersionState)])
+def test_a_state_leads_to_some_and_to_no_other(before: VersionState, after: VersionState) -> None:
     if after.value in LEGAL[before.value]:
         assert before.become(after) is after
     else:
@@ -28,4 +28,4 @@ def test_a_state_leads_to_some_and_to_no_other(before: ModelState, after: ModelS
 
 
 def test_loading_and_warming_pass() -> None:
-    assert {state for state in ModelState if state.is_passing} == {ModelState.LOADING, ModelState.WARMING}
+    assert {state for state in VersionState if state.is_passing} == {VersionState.LOADING, VersionState.WARMING}

@@ -16,7 +16,7 @@ from enum import Enum
 from inferwire_server.errors import bug
 
 
-class ModelState(Enum):
+class VersionState(Enum):
     """What a served version is doing."""
 
     LOADING = "loading"
@@ -29,9 +29,9 @@ class ModelState(Enum):
     @property
     def is_passing(self) -> bool:
         """Whether it is on its way to being ready or failed."""
-        return self in (ModelState.LOADING, ModelState.WARMING)
+        return self in (VersionState.LOADING, VersionState.WARMING)
 
-    def become(self, state: ModelState) -> ModelState:
+    def become(self, state: VersionState) -> VersionState:
         """Give the next state, if it is one that can follow."""
         if state not in _SUCCESSORS[self]:
             raise bug(f"a model that is {self.value} cannot become {state.value}")
@@ -39,10 +39,10 @@ class ModelState(Enum):
 
 
 _SUCCESSORS = {
-    ModelState.LOADING: {ModelState.WARMING, ModelState.READY, ModelState.FAILED},
-    ModelState.WARMING: {ModelState.READY, ModelState.FAILED},
-    ModelState.READY: {ModelState.READY, ModelState.DRAINING, ModelState.UNLOADED},
-    ModelState.DRAINING: {ModelState.UNLOADED},
-    ModelState.UNLOADED: {ModelState.READY, ModelState.DRAINING, ModelState.UNLOADED},
-    ModelState.FAILED: {ModelState.UNLOADED},
+    VersionState.LOADING: {VersionState.WARMING, VersionState.READY, VersionState.FAILED},
+    VersionState.WARMING: {VersionState.READY, VersionState.FAILED},
+    VersionState.READY: {VersionState.READY, VersionState.DRAINING, VersionState.UNLOADED},
+    VersionState.DRAINING: {VersionState.UNLOADED},
+    VersionState.UNLOADED: {VersionState.READY, VersionState.DRAINING, VersionState.UNLOADED},
+    VersionState.FAILED: {VersionState.UNLOADED},
 }

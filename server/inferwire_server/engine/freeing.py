@@ -1,0 +1,75 @@
+"""Frees what is large on threads of its own: what takes as long to free as it is large is not for the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from typing import Protocol
+
+from inferwire_server.engine.thread_pool import NoThread, ThreadPool
+
+FREED_AT_ONCE = 4
+"""How many things a device frees at once: a client that goes may leave thousands of states, and what takes long to free
+is not to keep the rest waiting."""
+
+
+class Memory(Protocol):
+    """What takes as long to free as it is large."""
+
+    def free(self) -> None:
+        """Free it, on a thread."""
+        ...
+
+
+class Freeing:
+    """What a device is freeing, and the threads that do so. Lives on one event loop."""
+
+    def __init__(self, device: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPool(f"free-{device}", FREED_AT_ONCE)
+        self._under_way: set[asyncio.Future[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<Freeing: {len(self._under_way)} under way>"
+
+    @property
+    def under_way(self) -> tuple[asyncio.Future[None], ...]:
+        """The ends of what is being freed."""
+        return tuple(self._under_way)
+
+    def begin(self, memory: Memory) -> asyncio.Future[None]:
+        """Free something on a thread, and give a future that is done then; on the loop where there is no thread."""
+        freed: asyncio.Future[None] = self._loop.create_future()
+        self._under_way.add(freed)
+        freed.add_done_callback(self._under_way.discard)
+        # What is under way on the loop may hold a slot that it has run in, and would free the model with it.
+        self._loop.call_soon(self._hand_over, memory, freed)
+        return freed
+
+    def close(self) -> None:
+        """Let the threads go once they have freed what they have."""
+        self._threads.close()
+
+    def _hand_over(self, memory: Memory, freed: asyncio.Future[None]) -> None:
+        try:
+            self._threads.run(partial(self._free_on_thread, memory, freed))
+        except NoThread:
+            memory.free()
+            resolve(freed)
+
+    def _free_on_thread(self, memory: Memory, freed: asyncio.Future[None]) -> None:
+        memory.free()
+        # Nobody may have waited for this: the loop may have ended meanwhile.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._report, freed)
+
+    def _report(self, freed: asyncio.Future[None]) -> None:
+        self._threads.done()
+        resolve(freed)
+
+
+def resolve(end: asyncio.Future[None]) -> None:
+    """Tell whoever waits for an end that it has come; it is cancelled where nobody waits any more."""
+    if not end.done():
+        end.set_result(None)
