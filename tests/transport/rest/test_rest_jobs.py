@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -43,6 +44,20 @@ async def test_a_job_is_started_waited_for_and_collected_until_released(rest: Re
         answer = (await collect(rest, job_id, release=release)).json()
         assert (answer["id"], answer["outputs"][0]["data"]) == ("7", X["data"])
     assert job_id in sentence(await collect(rest, job_id), Code.JOB_NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    ("named", "what"),
+    [
+        (lambda name: {"id": name}, "the request's 'id'"),
+        (lambda name: {"parameters": {"sequence_id": name}}, "parameter 'sequence_id'"),
+    ],
+    ids=["id", "sequence_id"],
+)
+async def test_what_is_kept_with_a_job_has_short_names(rest: Rest, named: Callable[[str], Any], what: str) -> None:
+    assert (await look(rest, await start(rest, "echo", **named("n" * 1024)), 10))["state"] == "finished"
+    refused = await rest.client.post("/inferwire/v1/models/echo/jobs", json={"inputs": [X], **named("n" * 1025)})
+    assert sentence(refused) == f"{what} has 1025 characters, expected at most 1024"
 
 
 async def test_a_job_that_asks_gets_the_time_of_each_layer(rest: Rest) -> None:
