@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -47,16 +46,22 @@ async def test_a_job_is_started_waited_for_and_collected_until_released(rest: Re
 
 
 @pytest.mark.parametrize(
-    ("named", "what"),
+    ("just_short", "too_long", "what"),
     [
-        (lambda name: {"id": name}, "the request's 'id'"),
-        (lambda name: {"parameters": {"sequence_id": name}}, "parameter 'sequence_id'"),
+        ({"id": "n" * 1024}, {"id": "n" * 1025}, "the request's 'id'"),
+        (
+            {"parameters": {"sequence_id": "n" * 1024}},
+            {"parameters": {"sequence_id": "n" * 1025}},
+            "parameter 'sequence_id'",
+        ),
     ],
     ids=["id", "sequence_id"],
 )
-async def test_what_is_kept_with_a_job_has_short_names(rest: Rest, named: Callable[[str], Any], what: str) -> None:
-    assert (await look(rest, await start(rest, "echo", **named("n" * 1024)), 10))["state"] == "finished"
-    refused = await rest.client.post("/inferwire/v1/models/echo/jobs", json={"inputs": [X], **named("n" * 1025)})
+async def test_what_is_kept_with_a_job_has_short_names(
+    rest: Rest, just_short: dict[str, Any], too_long: dict[str, Any], what: str
+) -> None:
+    assert (await look(rest, await start(rest, "echo", **just_short), 10))["state"] == "finished"
+    refused = await rest.client.post("/inferwire/v1/models/echo/jobs", json={"inputs": [X], **too_long})
     assert sentence(refused) == f"{what} has 1025 characters, expected at most 1024"
 
 
