@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 import pytest
 from structlog.testing import capture_logs
@@ -27,3 +28,16 @@ async def test_the_log_says_nothing_of_models_where_there_is_nothing_to_read() -
         async with compose(Settings(allow_uploads=True), FakeBackend({})) as composition:
             assert not composition.catalogue.statuses()
     assert logged == []
+
+
+async def test_metrics_are_there_though_no_more_files_can_be_opened() -> None:
+    async with compose(Settings(allow_uploads=True), FakeBackend({})) as composition:
+        before = await composition.metrics.text()
+        soft, hard = getrlimit(RLIMIT_NOFILE)
+        setrlimit(RLIMIT_NOFILE, (0, hard))
+        try:
+            text = await composition.metrics.text()
+        finally:
+            setrlimit(RLIMIT_NOFILE, (soft, hard))
+    for found in (before, text):
+        assert b"inferwire_build_info{" in found

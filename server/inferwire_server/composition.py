@@ -226,7 +226,7 @@ def _metrics(parts: _Parts, services: Services, files: RenewedFiles) -> Metrics:
     return Metrics(
         parts.gil_thread,
         lambda: of_tallies(parts.tallies),
-        lambda: of_build(version("inferwire"), parts.engine.backend.version),
+        lambda: of_build(services.health.identity.version, parts.engine.backend.version),
         lambda: of_occupancies(parts.engine.devices),
         lambda: of_models(parts.catalogue.statuses()),
         lambda: of_results(services.jobs.kept),

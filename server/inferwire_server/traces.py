@@ -70,11 +70,11 @@ class Traces:
         self._clock = clock
 
     @contextmanager
-    def adopt(self, headers: Iterable[tuple[str, str | bytes]]) -> Generator[None]:
+    def adopt(self, headers: Iterable[tuple[str, str]]) -> Generator[None]:
         """Have jobs that are submitted inside belong to the trace that a request's headers name, if they name one."""
         named: dict[str, str] = {}
         for name, value in headers:
-            if name in _HEADERS and isinstance(value, str):
+            if name in _HEADERS:
                 # Of several, `tracestate` has all entries; several of `traceparent` are none.
                 named[name] = f"{named[name]},{value}" if name in named else value
         token = attach(_W3C.extract(named, Context()))

@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
+from errno import EMFILE, ENFILE
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ import watchfiles
 from structlog.testing import capture_logs
 from tests.conftest import without_rights
 
+from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.errors import ServingError
 from inferwire_server.host.watch import changes_in, changes_of, follow
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.folder import Repository
@@ -332,6 +335,25 @@ async def test_a_watch_that_fails_is_begun_anew_and_what_it_missed_is_looked_at(
     reason = f"OS file watch limit reached; {limits}"
     assert [line["reason"] for line in logs] == [reason, "closed", "a path is no text; it has gone", reason]
     assert {line["event"] for line in logs} == {"changes are not seen at once"}
+
+
+@pytest.mark.parametrize("number", [EMFILE, ENFILE])
+async def test_a_renewal_for_which_no_file_can_be_opened_is_tried_again_without_a_change(number: int) -> None:
+    shortage = OSError(number, "Too many open files")
+    wrapped = ServingError(Code.INVALID_INPUT, "the keys cannot be read")
+    wrapped.__cause__ = shortage
+    failures: list[Exception | None] = [shortage, wrapped, ServingError(Code.INVALID_INPUT, "no keys"), None]
+    watches = Watches(None, None)
+
+    async def renew() -> None:
+        await watches.renew()
+        if (failure := failures.pop(0)) is not None:
+            raise failure
+
+    with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
+        await follow(watches.changes, renew, "they stay as they were", watches.wait)
+    assert watches.seen == ["renewed", "waited", "renewed", "waited", "renewed"]
+    assert [line["reason"] for line in logs] == [str(shortage), "the keys cannot be read", "no keys"]
 
 
 def write_in_place(keys: Path) -> None:

@@ -82,7 +82,12 @@ async def test_numbers_are_read_in_place_and_strings_as_they_were(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"), [(region(""), "a shared memory region has no name"), (region("r", "none"), "Unable to open")]
+    ("wrong", "sentence"),
+    [
+        (region(""), "a shared memory region has no name"),
+        (region("r" * 1025), "the name of a shared memory region has 1025 characters, expected at most 1024"),
+        (region("r", "none"), "Unable to open"),
+    ],
 )
 async def test_one_that_cannot_be_is_not_kept(segments: HeldSegments, wrong: Region, sentence: str) -> None:
     segments.may_open.set()

@@ -16,8 +16,10 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import EnumValue, Properties
 from inferwire_server.composition import compose
+from inferwire_server.core.model_options import Source
 from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.sessions import Session
+from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
 from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE
@@ -90,6 +92,23 @@ async def test_an_uploaded_model_is_read_compiled_run_and_released(serving: Serv
         assert repr(uploads) == "<UploadService: 0 compiled models>"
         assert uploads.has_blobs(session, [DIGEST]) == [False]
         assert (await refused(server.services.inference.infer(an_inference(target)))).code is Code.MODEL_NOT_FOUND
+
+
+class TellingBackend(FakeBackend):
+    """A runtime that says where it reads."""
+
+    def read(self, source: Source) -> ModelSpec:
+        """Find nothing."""
+        raise ServingError(Code.MODEL_FAILED, f"'{source.path}' leads out of '{source.path.parent}'")
+
+
+async def test_errors_do_not_tell_where_the_files_are() -> None:
+    settings = Settings(allow_uploads=True)
+    async with compose(settings, TellingBackend(), asyncio.get_running_loop().time) as server:
+        uploads, session = server.services.uploads, server.services.sessions.attach("", "c")
+        await upload(server, session)
+        error = await refused(uploads.read(session, SOURCE))
+        assert error.message == "'model.onnx' leads out of '.'"
 
 
 async def test_nothing_of_one_session_is_anothers(serving: Serving) -> None:

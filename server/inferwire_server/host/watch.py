@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
 from contextlib import aclosing, suppress
+from errno import EMFILE, ENFILE
 from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
@@ -26,7 +27,8 @@ _LOOK_S = 1.0
 """How long it is from one look at a file to the next."""
 
 _AGAIN_S = 10.0
-"""How long it is from a watch that failed to the next, and from one renewal to the next meanwhile."""
+"""How long it is from a watch that failed to the next, and from one renewal to the next meanwhile; and from one that
+failed since no more files can be opened."""
 
 
 async def for_a_look() -> None:
@@ -234,7 +236,8 @@ async def follow(
     """Renew what is served after every change; if that fails, the log says so, and why.
 
     What tells of changes may fail, too: it is begun anew after a while, and until it tells again, what is served is
-    renewed whether there was a change or not.
+    renewed whether there was a change or not. A renewal that fails since no more files can be opened is tried again
+    after a while: no change may follow, and what a caller can bring about is not to keep a key that was taken away.
     """
     told = ""
     while True:
@@ -242,7 +245,8 @@ async def follow(
             async with aclosing(changes()) as watch:
                 async for _ in watch:
                     told = ""
-                    await _try(renew, failure)
+                    while await _try(renew, failure):
+                        await wait()
         except Exception as error:  # noqa: BLE001 - what serves serves on, and its files are looked at all the same
             reason = _why(error)
             if reason != told:
@@ -252,11 +256,15 @@ async def follow(
         await _try(renew, failure)
 
 
-async def _try(renew: Callable[[], Awaitable[object]], failure: str) -> None:
+async def _try(renew: Callable[[], Awaitable[object]], failure: str) -> bool:
+    """Renew, and say whether to try again though nothing changes: no more files can be opened for now."""
     try:
         await renew()
     except Exception as error:  # noqa: BLE001 - what serves serves on, and the next change is followed again
         log.error(failure, reason=str(error))
+        cause = error if isinstance(error, OSError) else error.__cause__
+        return isinstance(cause, OSError) and cause.errno in (EMFILE, ENFILE)
+    return False
 
 
 def _why(error: Exception) -> str:

@@ -16,6 +16,7 @@ from inferwire_server.core.scheduling.job import Transform
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.host.shared_segments import Segment, SharedSegments
+from inferwire_server.service.names import check_name
 from inferwire_server.service.values import Region, SharedPlace, SharedTensor
 
 MOST_REGIONS = 512
@@ -156,6 +157,7 @@ class SharedMemoryService:
     def _check_is_free(self, name: str) -> None:
         if not name:
             raise invalid_input("a shared memory region has no name, expected one")
+        check_name("the name of a shared memory region", name)
         if name in self._mapped:
             raise invalid_input(f"shared memory region '{name}' already in manager: unregister it first")
         if len(self._mapped) >= self._most_regions:

@@ -237,4 +237,5 @@ class UploadService:
                     is_compiled=source.is_compiled,
                 )
             except ServingError as error:
-                raise ServingError(error.code, error.message.replace(f"{folder}/", "")) from error
+                message = error.message.replace(f"{folder}/", "").replace(str(folder), ".")
+                raise ServingError(error.code, message) from error

@@ -6,5 +6,5 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-Adopt: TypeAlias = Callable[[Iterable[tuple[str, str | bytes]]], AbstractContextManager[None]]
+Adopt: TypeAlias = Callable[[Iterable[tuple[str, str]]], AbstractContextManager[None]]
 """Has whatever is submitted inside belong to the trace that a request's headers name."""

@@ -101,6 +101,20 @@ def test_a_negative_window_holds_a_whole_answer_back() -> None:
     assert wire.told() == [Frame(frames.HEADERS, frames.END_HEADERS, 1, STATUS), ended(1)]
 
 
+@pytest.mark.parametrize("size", [0, 5])
+def test_who_has_no_room_after_a_client_s_word_does_not_wait_for_a_turn(size: int) -> None:
+    wire = Wire().greet(initial_window_size=10)
+    heard = wire.begin(1, END_STREAM)
+    heard.stream.start(STATUS)
+    heard.stream.write((bytes(20),), 20)
+    wire.told()
+    wire.connection.pause()
+    wire.set(initial_window_size=size)
+    assert wire.outflow.startswith("<Outflow: paused, 0 streams wait,")
+    wire.set(initial_window_size=15)
+    assert wire.outflow.startswith("<Outflow: paused, 1 streams wait,")
+
+
 def test_a_client_that_takes_more_is_sent_more() -> None:
     wire = Wire().greet(initial_window_size=0)
     for number in (1, 3):

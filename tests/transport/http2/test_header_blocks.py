@@ -160,6 +160,7 @@ def test_a_short_block_that_stands_for_long_headers_is_not_kept() -> None:
         b"\x00\x05ab",  # which is cut short
         b"\x00\x81\x00\x01a",  # whose Huffman code is none
         b"\xff\xff\xff\xff\xff\xff\xff\x01",  # a number without end
+        b"\xff" * 16384 + b"\x01",  # one for which hpack 4.1 takes a time that grows with the square of its length
         b"\x3f\xff\xff\x03",  # more memory than there is
         write_block(FIELDS) + NOTHING_MORE,  # which is too late for it
     ],

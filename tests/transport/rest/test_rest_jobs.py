@@ -45,6 +45,26 @@ async def test_a_job_is_started_waited_for_and_collected_until_released(rest: Re
     assert job_id in sentence(await collect(rest, job_id), Code.JOB_NOT_FOUND)
 
 
+@pytest.mark.parametrize(
+    ("just_short", "too_long", "what"),
+    [
+        ({"id": "n" * 1024}, {"id": "n" * 1025}, "the request's 'id'"),
+        (
+            {"parameters": {"sequence_id": "n" * 1024}},
+            {"parameters": {"sequence_id": "n" * 1025}},
+            "parameter 'sequence_id'",
+        ),
+    ],
+    ids=["id", "sequence_id"],
+)
+async def test_what_is_kept_with_a_job_has_short_names(
+    rest: Rest, just_short: dict[str, Any], too_long: dict[str, Any], what: str
+) -> None:
+    assert (await look(rest, await start(rest, "echo", **just_short), 10))["state"] == "finished"
+    refused = await rest.client.post("/inferwire/v1/models/echo/jobs", json={"inputs": [X], **too_long})
+    assert sentence(refused) == f"{what} has 1025 characters, expected at most 1024"
+
+
 async def test_a_job_that_asks_gets_the_time_of_each_layer(rest: Rest) -> None:
     for asked in ("true", "false"):
         response = await rest.client.post(

@@ -34,7 +34,10 @@ def apply_settings(content: bytes, outflow: Outflow, streams: Iterable[Stream]) 
 
 
 def _set_window(size: int, outflow: Outflow, streams: Iterable[Stream]) -> None:
-    """Give streams a window of this size, those that are open too: what they have used of the one before counts."""
+    """Give streams a window of this size, those that are open too: what they have used of the one before counts.
+
+    Only those wait for their turn that have room now: a peer may say this often, and have thousands that have none.
+    """
     if size > frames.LARGEST_WINDOW:
         raise ConnectionFailed(ErrorCode.FLOW_CONTROL_ERROR, f"a window cannot have {size} bytes")
     more, outflow.initial_window = size - outflow.initial_window, size
@@ -42,5 +45,5 @@ def _set_window(size: int, outflow: Outflow, streams: Iterable[Stream]) -> None:
         stream.window += more
         if stream.window > frames.LARGEST_WINDOW:
             raise ConnectionFailed(ErrorCode.FLOW_CONTROL_ERROR, f"a window cannot grow by {more} bytes")
-        if stream.unsent:
+        if stream.unsent and stream.window > 0:
             outflow.wait(stream)

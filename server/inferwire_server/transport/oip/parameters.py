@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from inferwire_proto.integers import INT64_MAX
 from inferwire_server.errors import invalid_input
+from inferwire_server.service.names import check_name
 from inferwire_server.service.values import SequenceCall
 
 Parameter: TypeAlias = bool | int | float | str
@@ -39,6 +40,8 @@ def sequence_of(parameters: Parameters, model_name: str) -> SequenceCall | None:
     sequence_id = parameters.get("sequence_id", 0)
     if isinstance(sequence_id, bool | float) or (isinstance(sequence_id, int) and sequence_id < 0):
         raise invalid_input(f"parameter 'sequence_id' is {sequence_id!r}, expected a whole number or a text")
+    if isinstance(sequence_id, str):
+        check_name("parameter 'sequence_id'", sequence_id)
     is_start, is_end = _flag(parameters, "sequence_start"), _flag(parameters, "sequence_end")
     if sequence_id:
         return SequenceCall(sequence_id, None, is_start, is_end)

@@ -131,7 +131,7 @@ def _options(silence_ms: int) -> tuple[tuple[str, int], ...]:
 
 def _passed_on(metadata: Metadata) -> Iterator[tuple[str, str]]:
     for key, value in metadata:
-        if key in _PASSED_ON and _CARRIED.fullmatch(said := str(value).strip()):
+        if key in _PASSED_ON and _CARRIED.fullmatch(said := value.strip()):
             yield key, said
 
 

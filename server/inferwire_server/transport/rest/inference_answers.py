@@ -36,6 +36,7 @@ from inferwire_server.transport.rest.oip_request import (
     OipRequest,
     parse,
     parse_known,
+    parse_long,
 )
 
 OCTETS = b"application/octet-stream"
@@ -84,7 +85,7 @@ async def _parsed(gil_thread: GilThread, body: Body, length: int, model: ServedM
     if length < len(body) and length <= LONGEST_KNOWN:
         return parse_known(bytes(body[:length]), model)
     if length > LONG_JSON:
-        return await gil_thread.run(parse, memoryview(body)[:length], model)
+        return await gil_thread.run(parse_long, memoryview(body)[:length], model)
     return parse(memoryview(body)[:length], model)
 
 

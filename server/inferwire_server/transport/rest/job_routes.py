@@ -13,6 +13,7 @@ from inferwire_server.core.scheduling.job import Job
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S
+from inferwire_server.service.names import check_name
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.exchange import host_of
@@ -66,6 +67,7 @@ class JobRoutes:
         """
         is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
         parsed = await read_request(self._services, request, self._max_body_bytes)
+        check_name("the request's 'id'", parsed.form.request_id)
         parsed = parsed._replace(wanted=parsed.wanted._replace(is_profiled=is_profiled))
         job_id = self._services.jobs.start(parsed.inference(), host_of(request.scope))
         job = await self._services.jobs.wait(job_id, 0)

@@ -6,6 +6,7 @@ the tensors fit the model is the service's to say; whether they are tensors at a
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -112,6 +113,24 @@ def parse(document: bytes | memoryview, model: ServedModel) -> OipDocument:
     form = AnswerForm(request_id, is_binary, tuple(output.is_binary for output in outputs))
     wanted = wanted_of(model, tuple(output.name for output in outputs), parameters, forms)
     return OipDocument(wanted, inputs, form)
+
+
+def parse_long(document: bytes | memoryview, model: ServedModel) -> OipDocument:
+    """Read a long document, with no look for garbage meanwhile.
+
+    It makes none. Of many arrays Python would look at all again and again, which takes several times as long as to read
+    them, and nobody else has a turn.
+
+    Raises:
+        ServingError: As `parse` does.
+    """
+    is_looking = gc.isenabled()
+    gc.disable()
+    try:
+        return parse(document, model)
+    finally:
+        if is_looking:
+            gc.enable()
 
 
 parse_known = lru_cache(_MOST_KNOWN)(parse)

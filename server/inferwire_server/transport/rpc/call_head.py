@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -11,8 +10,8 @@ from inferwire_server.transport.http2.connection import Refused
 from inferwire_server.transport.http2.header_blocks import Field, list_size
 from inferwire_server.transport.request_ids import NAME, is_loggable
 
-Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
-"""The entries of a call's metadata. Values are text, but for those whose names end in `-bin`."""
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+"""The entries of a call's metadata, without those that are bytes: nothing here reads any."""
 
 _CONTENT_TYPE = b"application/grpc"
 
@@ -21,6 +20,9 @@ _PSEUDO = frozenset((*_REQUIRED, b":authority"))
 
 _NOT_METADATA = frozenset((b"content-type", b"te", b"grpc-timeout", b"grpc-encoding", b"grpc-accept-encoding"))
 """The headers that are gRPC's own."""
+
+_OF_BYTES = b"-bin"
+"""How the names of metadata end that is bytes."""
 
 _OF_HTTP_1 = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"))
 
@@ -58,7 +60,7 @@ class CallHead(NamedTuple):
         """Say in a log which call is meant: its path, and its caller's own id for it."""
         where = {"path": self.path}
         for name, value in self.metadata:
-            if name == NAME and isinstance(value, str) and is_loggable(value):
+            if name == NAME and is_loggable(value):
                 where["request_id"] = value
         return where
 
@@ -66,14 +68,17 @@ class CallHead(NamedTuple):
 def read_head(fields: Sequence[Field]) -> CallHead | Refused:
     """Read a call's headers; what is no request of HTTP/2 is refused.
 
-    What they say many times is kept once: HTTP/2 lets a caller repeat long headers in a byte each.
+    What they say many times is looked at and kept once: HTTP/2 lets a caller repeat long headers in a byte each.
     """
     headers: dict[bytes, bytes] = {}
     entries: dict[Field, Metadata] = {}
-    metadata: list[tuple[str, str | bytes]] = []
+    metadata: list[tuple[str, str]] = []
     is_pseudo = True
     try:
         for field in fields:
+            if field in entries:
+                metadata.extend(entries[field])
+                continue
             name, value = field
             may_be_pseudo, is_pseudo = is_pseudo and name not in headers, name.startswith(b":")
             if name in _OF_HTTP_1 or not _NAME.fullmatch(name) or (is_pseudo and not may_be_pseudo):
@@ -81,9 +86,8 @@ def read_head(fields: Sequence[Field]) -> CallHead | Refused:
             if _NO_VALUE.search(value):
                 return Refused(name, value)
             headers[name] = value
-            if not is_pseudo and name not in _NOT_METADATA:
-                if field not in entries:
-                    entries[field] = _entries(name, value)
+            if not is_pseudo:
+                entries[field] = _entries(name, value)
                 metadata.extend(entries[field])
         return _head(headers, tuple(metadata), list_size(fields))
     except ValueError as error:
@@ -108,12 +112,10 @@ def _head(headers: Mapping[bytes, bytes], metadata: Metadata, byte_size: int) ->
 
 
 def _entries(name: bytes, value: bytes) -> Metadata:
-    key = name.decode("ascii")
-    if not key.endswith("-bin"):
-        return ((key, value.decode("latin-1")),)
-    # Of several values of one name, some clients make one, with commas between them.
-    parts = [part.strip() for part in value.split(b",")]
-    return tuple([(key, b64decode(part + b"=" * (-len(part) % 4), validate=True)) for part in parts])
+    """Give what a header is as metadata, which may be nothing."""
+    if name in _NOT_METADATA or name.endswith(_OF_BYTES):
+        return ()
+    return ((name.decode("ascii"), value.decode("latin-1")),)
 
 
 def _timeout_s(value: bytes | None) -> float | None:

@@ -22,7 +22,7 @@ def shown_key(metadata: Metadata) -> str | None:
     """Give what a call's metadata shows to be let in, as HTTP's header of this name has it; None for nothing."""
     for key, value in metadata:
         if key == _KEY_METADATA:
-            return str(value)
+            return value
     return None
 
 
@@ -49,7 +49,7 @@ def named_session(sessions: SessionService, context: Context) -> Session | None:
     """
     for key, value in context.metadata:
         if key == SESSION_METADATA:
-            return sessions.get(str(value))
+            return sessions.get(value)
     return None
 
 
