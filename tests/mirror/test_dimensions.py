@@ -307,6 +307,8 @@ def test_partial_shape_relations(ov: Any) -> None:
         ("N...C", "[N,...,C]"),
         ("[n,channels,H]", "[N,C,H]"),
         ("[height,width,depth,batch]", "[H,W,D,N]"),
+        ("BCHW", "[N,C,H,W]"),
+        ("[...,b]", "[...,N]"),
         ("N?C...", "[N,?,C,...]"),
         ("[N,?,C]", "[N,?,C]"),
         ("", "[...]"),
@@ -329,6 +331,7 @@ def test_layout_text(ov: Any, given: str, text: str) -> None:
     ("given", "message"),
     [
         ("NN", r"Dimension \(N\) is defined multiple times in layout"),
+        ("NB", r"Dimension \(N\) is defined multiple times in layout"),
         ("[batch,n]", r"Dimension \(N\) is defined multiple times in layout"),
         ("N...C...", "Multiple ... are not allowed"),
         ("[]", "Cannot parse ov::Layout from an empty string"),
@@ -355,6 +358,7 @@ def test_layout(ov: Any) -> None:
     assert (str(ov.Layout.scalar()), ov.Layout.scalar().empty) == ("**SCALAR**", False)
     assert (layout.has_name("c"), layout.has_name("height"), layout.has_name("X")) == (True, True, False)
     assert [layout.get_index_by_name(name) for name in ("N", "c", "width")] == [0, 1, 3]
+    assert [layout.get_index_by_name(name) for name in ("B", "batch")] == [0, 0]
     assert [ov.Layout("...NC").get_index_by_name(name) for name in "NC"] == [-2, -1]
     assert [ov.Layout("N...C").get_index_by_name(name) for name in "NC"] == [0, -1]
     with pytest.raises(RuntimeError, match="X dimension index is not defined"):

@@ -6,7 +6,7 @@ from inferwire.arguments import Unpicklable, incompatible, openvino_class
 
 _SCALAR = "**SCALAR**"
 _GAP = "..."
-_ALIASES = {"BATCH": "N", "CHANNELS": "C", "HEIGHT": "H", "WIDTH": "W", "DEPTH": "D"}
+_ALIASES = {"BATCH": "N", "B": "N", "CHANNELS": "C", "HEIGHT": "H", "WIDTH": "W", "DEPTH": "D"}
 
 
 class Layout(Unpicklable):
@@ -14,7 +14,7 @@ class Layout(Unpicklable):
 
     Read from "NCHW", one letter a dimension, or from "[n,channels,h,w]", any names. "?" stands
     for a dimension without a name, "..." for any number of them. Names know no case, and batch,
-    channels, depth, height and width are the same as their first letters (N for batch).
+    channels, depth, height and width are the same as their first letters; batch and B are N.
 
     Example:
         >>> Layout("NCHW").get_index_by_name("C")
