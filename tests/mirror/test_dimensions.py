@@ -34,6 +34,12 @@ import pytest
         (("3..1",), "?"),
         (("",), "0"),
         (("-2",), "0"),
+        (("-10",), "0"),
+        (("-0",), "0"),
+        (("-1..3",), "..3"),
+        (("-1..",), "?"),
+        (("1..-1",), "?"),
+        (("..-2",), "?"),
         ((True,), "1"),
         ((2**40,), "1099511627776"),
         (("9223372036854775806",), "9223372036854775806"),
@@ -84,6 +90,7 @@ def test_dimension_refuses(ov: Any, arguments: tuple[Any, ...]) -> None:
         ("a..1", 'Cannot parse min bound: "a"'),
         ("1..a", 'Cannot parse max bound: "a"'),
         ("?..3", 'Cannot parse min bound: "\\?"'),
+        ("-a", 'Cannot parse dimension: "-a"'),
     ],
 )
 def test_dimension_refuses_text(ov: Any, text: str, message: str) -> None:
@@ -141,6 +148,8 @@ def test_symbol(ov: Any) -> None:
     assert dimension.get_symbol() == symbol != ov.Symbol()
     assert dimension == ov.Dimension(3)
     assert ov.Symbol()
+    with pytest.raises(TypeError, match=r"set_symbol\(\): incompatible function arguments"):
+        dimension.set_symbol("N")
 
 
 @pytest.mark.parametrize(
