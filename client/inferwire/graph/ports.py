@@ -227,5 +227,4 @@ def port_named(kind: str, ports: Iterable[P], name: str) -> P:
 def copy_labels(ports: Iterable[Port], others: Iterable[Port]) -> None:
     """Give the nodes of other ports, one for one, what can be set for those of these: friendly names and layouts."""
     for port, other in zip(ports, others, strict=True):
-        other.node.friendly_name = port.node.friendly_name
-        other.node.layout = port.node.layout
+        other.node.take_labels(port.node)
