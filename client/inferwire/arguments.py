@@ -7,7 +7,7 @@ nothing of tensors, shapes or ports.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, KeysView, Mapping, Set, ValuesView
+from collections.abc import Iterable, KeysView, Mapping, Set, Sized, ValuesView
 from enum import Enum
 from types import GeneratorType
 from typing import Any, NoReturn, TypeGuard, TypeVar, cast
@@ -21,7 +21,7 @@ SIZE_LIMIT = 2**64
 
 _MOST_DIGITS = len(str(SIZE_LIMIT))
 
-_NO_SIZES = (str, bytes, bytearray, Mapping)
+_NO_SIZES = (str, bytes, bytearray, Mapping, np.generic)
 _ALSO_SIZES = (GeneratorType, map, zip, Set, KeysView, ValuesView)
 """What has no items by position and is taken nevertheless; other iterators, as `filter` and `reversed`, are not."""
 
@@ -100,8 +100,10 @@ def as_sizes(value: object) -> tuple[int, ...] | None:
 
     What gives its items once, as a generator, is used up by it: call it last of what may refuse a set of arguments.
     """
-    if isinstance(value, _NO_SIZES) or not (hasattr(type(value), "__getitem__") or isinstance(value, _ALSO_SIZES)):
-        return None
+    if not isinstance(value, _ALSO_SIZES):
+        if isinstance(value, _NO_SIZES) or not hasattr(type(value), "__getitem__"):
+            return None
+        len(cast("Sized", value))  # what has none, as a shape of unknown rank, says so
     sizes: list[int] = []
     for item in cast("Iterable[object]", value):
         size = as_size(item)

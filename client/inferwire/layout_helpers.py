@@ -25,6 +25,7 @@ def set_layout(port: Output, layout: Layout) -> None:
 
     Raises:
         TypeError: For what is no port of a model that is not compiled, or no layout.
+        RuntimeError: For a layout of other dimensions than the port's.
     """
     known = as_layout(layout)
     if known is None or not isinstance(port, Output):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -34,6 +34,12 @@ import pytest
         (("3..1",), "?"),
         (("",), "0"),
         (("-2",), "0"),
+        (("-10",), "0"),
+        (("-0",), "0"),
+        (("-1..3",), "..3"),
+        (("-1..",), "?"),
+        (("1..-1",), "?"),
+        (("..-2",), "?"),
         ((True,), "1"),
         ((2**40,), "1099511627776"),
         (("9223372036854775806",), "9223372036854775806"),
@@ -84,6 +90,7 @@ def test_dimension_refuses(ov: Any, arguments: tuple[Any, ...]) -> None:
         ("a..1", 'Cannot parse min bound: "a"'),
         ("1..a", 'Cannot parse max bound: "a"'),
         ("?..3", 'Cannot parse min bound: "\\?"'),
+        ("-a", 'Cannot parse dimension: "-a"'),
     ],
 )
 def test_dimension_refuses_text(ov: Any, text: str, message: str) -> None:
@@ -141,6 +148,8 @@ def test_symbol(ov: Any) -> None:
     assert dimension.get_symbol() == symbol != ov.Symbol()
     assert dimension == ov.Dimension(3)
     assert ov.Symbol()
+    with pytest.raises(TypeError, match=r"set_symbol\(\): incompatible function arguments"):
+        dimension.set_symbol("N")
 
 
 @pytest.mark.parametrize(
@@ -307,6 +316,8 @@ def test_partial_shape_relations(ov: Any) -> None:
         ("N...C", "[N,...,C]"),
         ("[n,channels,H]", "[N,C,H]"),
         ("[height,width,depth,batch]", "[H,W,D,N]"),
+        ("BCHW", "[N,C,H,W]"),
+        ("[...,b]", "[...,N]"),
         ("N?C...", "[N,?,C,...]"),
         ("[N,?,C]", "[N,?,C]"),
         ("", "[...]"),
@@ -329,6 +340,7 @@ def test_layout_text(ov: Any, given: str, text: str) -> None:
     ("given", "message"),
     [
         ("NN", r"Dimension \(N\) is defined multiple times in layout"),
+        ("NB", r"Dimension \(N\) is defined multiple times in layout"),
         ("[batch,n]", r"Dimension \(N\) is defined multiple times in layout"),
         ("N...C...", "Multiple ... are not allowed"),
         ("[]", "Cannot parse ov::Layout from an empty string"),
@@ -355,6 +367,7 @@ def test_layout(ov: Any) -> None:
     assert (str(ov.Layout.scalar()), ov.Layout.scalar().empty) == ("**SCALAR**", False)
     assert (layout.has_name("c"), layout.has_name("height"), layout.has_name("X")) == (True, True, False)
     assert [layout.get_index_by_name(name) for name in ("N", "c", "width")] == [0, 1, 3]
+    assert [layout.get_index_by_name(name) for name in ("B", "batch")] == [0, 0]
     assert [ov.Layout("...NC").get_index_by_name(name) for name in "NC"] == [-2, -1]
     assert [ov.Layout("N...C").get_index_by_name(name) for name in "NC"] == [0, -1]
     with pytest.raises(RuntimeError, match="X dimension index is not defined"):

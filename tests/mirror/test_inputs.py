@@ -324,3 +324,25 @@ def test_a_port_of_another_model_is_found_where_it_is_alike(runtime: Any) -> Non
     for inputs in ({foreign: X}, {foreign: runtime.ov.Tensor(X)}):
         with pytest.raises(RuntimeError, match="Can not find port: a"):
             request.infer(inputs)
+
+
+@pytest.mark.parametrize("model", ["integers", "dynamic", "scalar"])
+def test_a_port_is_alike_by_its_name_and_not_by_type_or_shape(runtime: Any, model: str) -> None:
+    request = runtime.compile("relu").create_infer_request()
+    other = runtime.compile(model)
+    assert request.infer({other.input(): X})[0].tolist() == RELU_X
+    assert request.get_tensor(other.input()).data.tolist() == X.tolist()
+    with pytest.raises(RuntimeError, match="Can not find port: out"):  # whose node has another name
+        request.get_tensor(other.output())
+
+
+def test_a_scalar_tensor_of_the_caller_is_the_inputs_own(runtime: Any) -> None:
+    request = runtime.compile("scalar").create_infer_request()
+    tensor = runtime.ov.Tensor(np.array(2, np.float32))
+    request.set_input_tensor(tensor)
+    with pytest.raises(RuntimeError, match="The input tensor size is not equal to the model input type"):
+        request.infer(X)
+    assert (list(tensor.shape), tensor.data.tolist()) == ([1, 3], X.tolist())
+    tensor.shape = []
+    tensor.data[...] = -5
+    assert request.infer()[0].tolist() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -83,6 +84,44 @@ def test_a_batch_that_no_layout_names(runtime: Any, dynamic: Any, call: str) -> 
     listed = "0: { name='data', shape=[?,3], layout=[...], no batch specified }\n---\nPlease use 'set_layout' API"
     assert "batch is not set in any layout for any input. Available inputs:\n" in str(caught.value)
     assert listed in str(caught.value)
+
+
+def test_an_input_is_called_by_its_tensors_name(runtime: Any, dynamic: Any) -> None:
+    dynamic.input().node.friendly_name = "renamed"
+    with pytest.raises(RuntimeError, match=r"0: \{ name='data', shape"):
+        runtime.ov.get_batch(dynamic)
+
+
+@pytest.mark.parametrize(
+    ("model", "layouts"),
+    [
+        ("relu", ["N", "NCHW", "N...CHW", "**SCALAR**", "?"]),
+        ("scalar", ["N", "N...", "...C"]),
+        ("text", ["NC", "N...C", "...NC"]),
+    ],
+)
+def test_a_layout_has_the_dimensions_of_its_port(runtime: Any, model: str, layouts: list[str]) -> None:
+    ov, read = runtime.ov, runtime.core.read_model(runtime.models[model])
+    port, result = read.input(), read.get_results()[0]
+    shape = re.escape(str(port.partial_shape))
+    name = re.escape(f"data[0]:{port.element_type.to_string()}")
+    for layout in map(ov.Layout, layouts):
+        text = f"opset1::Parameter {name}{shape}: layout {re.escape(str(layout))} is not compatible with shape {shape}"
+        with pytest.raises(RuntimeError, match=f"Can't set layout for Parameter/Result {text}"):
+            ov.layout_helpers.set_layout(port, layout)
+        with pytest.raises(RuntimeError, match=r"Can't set layout for Parameter/Result opset1::Result "):
+            result.layout = layout
+    for text in {"relu": ["NC", "...", "N...", "N...C"], "scalar": ["**SCALAR**", "..."]}.get(model, ["N", "...?"]):
+        port.node.set_layout(ov.Layout(text))
+        assert port.node.layout == ov.Layout(text)
+
+
+def test_a_shape_has_the_dimensions_of_its_layout(runtime: Any, dynamic: Any) -> None:
+    lay_out(runtime, dynamic, "NC")
+    text = "Can't set partial shape [1,2,3] for Parameter opset1::Parameter data () -> (f32[?,3]) with layout [N,C]."
+    with pytest.raises(RuntimeError, match=re.escape(text)):
+        dynamic.reshape([1, 2, 3])
+    assert shapes_of(dynamic) == ["[?,3]", "[?,3]"]
 
 
 @pytest.mark.parametrize("call", [GET, SET])

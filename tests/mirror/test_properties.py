@@ -8,6 +8,7 @@ from math import inf
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import inferwire
@@ -230,6 +231,30 @@ def test_ov_any_is_written_as_text(ov: Any) -> None:
     assert ov.OVAny(ov.properties.hint.PerformanceMode.LATENCY).astype(str) == "LATENCY"
 
 
+class Name(str):
+    """What a program may have instead of a string."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        (np.float64(2.5), 2.5),
+        (Name("a"), "a"),
+        ([np.float64(2.5), 1.0], [2.5, 1.0]),
+        (["a", np.str_("b"), Name("c")], ["a", "b", "c"]),
+    ],
+    ids=repr,
+)
+def test_ov_any_holds_pythons_own_values(ov: Any, given: Any, value: Any) -> None:
+    held = ov.OVAny(given).value
+    assert held == value
+    assert type(held) is type(value)
+    if isinstance(value, list):
+        assert {type(item) for item in held} == {type(item) for item in value}
+
+
 def test_ov_any_of_maps_in_maps_is_dicts_to_the_last(ov: Any) -> None:
     read = ov.OVAny({"a": {"b": {"c": 1}, "d": [1, 2]}, "e": "x"}).astype(dict)
     assert read == {"a": {"b": {"c": ov.OVAny(1)}, "d": ov.OVAny([1, 2])}, "e": ov.OVAny("x")}
@@ -243,8 +268,9 @@ def test_ov_any_of_what_is_true_is_no_number(ov: Any) -> None:
     for value in (3, {"a": 1}, True):
         with pytest.raises(RuntimeError, match="Bad"):
             ov.OVAny(value).aslist(str)
-    with pytest.raises(RuntimeError, match="Unsupported data type : '<class 'list'>'"):
-        ov.OVAny([1]).astype(list)
+    for convert in (ov.OVAny([1]).astype, ov.OVAny("1").aslist):
+        with pytest.raises(RuntimeError, match="Unsupported data type : '<class 'list'>'"):
+            convert(list)
 
 
 def test_top_level_names() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,10 +164,18 @@ def test_shape_text(ov: Any, given: Any, text: str) -> None:
     assert repr(ov.Shape(shape)) == f"<Shape: {text}>"
 
 
-@pytest.mark.parametrize("given", [[1, -2], [1.5], 3, [2**70], [1, "a"], [None], None], ids=repr)
+@pytest.mark.parametrize("given", [[1, -2], [1.5], 3, np.int64(3), [2**70], [1, "a"], [None], None], ids=repr)
 def test_shape_of_no_sizes(ov: Any, given: Any) -> None:
     with pytest.raises(TypeError, match=r"__init__\(\): incompatible constructor arguments"):
         ov.Shape(given)
+
+
+def test_sizes_of_what_has_no_length(ov: Any) -> None:
+    for make in (ov.Shape, ov.Strides, ov.Coordinate, partial(ov.Tensor, ov.Type.f32)):
+        with pytest.raises(TypeError, match=r"len\(\) of unsized object"):
+            make(np.array(3))
+        with pytest.raises(RuntimeError, match=r"rank\(\)\.is_static\(\)"):
+            make(ov.PartialShape("..."))
 
 
 @pytest.mark.parametrize("text", ["1,,2", "1,"])

@@ -96,7 +96,7 @@ class ModelPorts:
         for own in self._by_port.values():
             if are_alike(own.port, port):
                 return own
-        raise RuntimeError(f"Can not find port: {port.node.friendly_name}")
+        raise RuntimeError(f"Can not find port: {min(port.names, default=port.node.friendly_name)}")
 
 
 def _model_port(description: PortDescription, index: int, *, is_input: bool) -> ModelPort:

@@ -13,7 +13,7 @@ from inferwire.arguments import Unpicklable, as_size, incompatible
 from inferwire.completion import Completed
 from inferwire.graph.ports import Output, PortDescription
 from inferwire.not_offered import PartlyMirrored, refuse
-from inferwire.values.layout import Layout, as_layout
+from inferwire.values.layout import Layout, as_layout, fits
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.shapes import Shape
 from inferwire.values.types import Type
@@ -34,7 +34,7 @@ class Node(Completed, Unpicklable, PartlyMirrored):
 
     __slots__ = ("__weakref__", "_description", "_friendly_name", "_layout")
 
-    _own_use = frozenset({"follow"})
+    _own_use = frozenset({"follow", "take_labels"})
 
     def __init__(self, description: PortDescription) -> None:
         self._description = description
@@ -47,6 +47,10 @@ class Node(Completed, Unpicklable, PartlyMirrored):
     def follow(self, description: PortDescription) -> None:
         """Become what the server now says of the port; for the SDK's own use, not in openvino."""
         self._description = description
+
+    def take_labels(self, other: Node) -> None:
+        """Take what can be set, friendly name and layout, from another; for the SDK's own use, not in openvino."""
+        self._friendly_name, self._layout = other._friendly_name, other._layout
 
     @property
     def friendly_name(self) -> str:
@@ -108,6 +112,7 @@ class Node(Completed, Unpicklable, PartlyMirrored):
 
         Raises:
             TypeError: For what is no layout.
+            RuntimeError: For one of other dimensions than the port's.
         """
         self._lay_out("set_layout", layout)
 
@@ -235,6 +240,13 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         known = as_layout(layout)
         if known is None:
             raise incompatible(function, "(self: Node, layout: Layout) -> None", invoked=(self, layout))
+        shape = self._description.partial_shape
+        if not fits(known, shape):
+            port = f"{self._friendly_name}[0]:{self._description.element_type.type_name}{shape}"
+            raise RuntimeError(
+                f"Can't set layout for Parameter/Result opset1::{self.get_type_name()} {port}: "
+                f"layout {known} is not compatible with shape {shape}"
+            )
         self._layout = known
 
 

@@ -204,12 +204,12 @@ class Output(Port):
 
 
 def are_alike(port: Port, other: Port) -> bool:
-    """Tell whether two ports, which may be of different compilations, have the same names, type and shape."""
-    return (
-        port.names == other.names
-        and port.element_type == other.element_type
-        and port.partial_shape == other.partial_shape
-    )
+    """Tell whether two ports, which may be of different models, have the same names and nodes of the same name.
+
+    Type and shape may differ, as they do where a model is compiled for two shapes.
+    """
+    ours, theirs = port.description, other.description
+    return (ours.names, ours.node_type, ours.node_name) == (theirs.names, theirs.node_type, theirs.node_name)
 
 
 def port_named(kind: str, ports: Iterable[P], name: str) -> P:
@@ -227,5 +227,4 @@ def port_named(kind: str, ports: Iterable[P], name: str) -> P:
 def copy_labels(ports: Iterable[Port], others: Iterable[Port]) -> None:
     """Give the nodes of other ports, one for one, what can be set for those of these: friendly names and layouts."""
     for port, other in zip(ports, others, strict=True):
-        other.node.friendly_name = port.node.friendly_name
-        other.node.layout = port.node.layout
+        other.node.take_labels(port.node)

@@ -23,7 +23,7 @@ from inferwire.models.rt_info import RuntimeInfo
 from inferwire.not_offered import refuse
 from inferwire.transport.descriptions import ModelContents, ModelDescription, ModelSource, Preprocessing
 from inferwire.transport.protocol import Transport
-from inferwire.values.layout import Layout
+from inferwire.values.layout import Layout, fits
 from inferwire.values.partial_shape import PartialShape
 from inferwire_proto.preprocessing import Call
 
@@ -120,7 +120,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         Raises:
             TypeError: For what is no shape or no key.
             IndexError: If there is no input at a position.
-            RuntimeError: If there is no such input, or the model cannot take the shape.
+            RuntimeError: If there is no such input, or its layout or the model cannot take the shape.
         """
         given = _given_shapes(self, args, kwargs)
         if isinstance(given, dict):
@@ -130,6 +130,8 @@ class Model(Completed, RuntimeInfo, ReadableModel):
                 shapes.setdefault(self._input_of(key), _shape_of(shape))  # as openvino, of two for one input the first
         else:
             shapes = {self._only_input(): PartialShape(given)}
+        for port, shape in shapes.items():
+            _check_layout(port, shape)
         named = {_wire_name(port): shape for port, shape in shapes.items()}
         if self._preprocessing:
             *before, last = self._preprocessing
@@ -244,6 +246,15 @@ def _following(
     for each, description in zip(held, descriptions, strict=True):
         each.follow(description)
     return held
+
+
+def _check_layout(port: Output, shape: PartialShape) -> None:
+    if not fits(port.node.layout, shape):
+        what = f"{port.node.friendly_name} () -> ({port.element_type.type_name}{port.partial_shape})"
+        raise RuntimeError(
+            f"Can't set partial shape {shape} for Parameter opset1::Parameter {what} with layout {port.node.layout}. "
+            "Layout is not compatible with shape"
+        )
 
 
 def _wire_name(port: Output) -> str:

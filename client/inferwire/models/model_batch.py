@@ -94,7 +94,7 @@ def _listed(model: Model) -> str:
     for index, port in enumerate(model.inputs):
         axis = _axis(port)
         batch = "no batch specified" if axis is None else f"batch={port.partial_shape[axis]}"
-        name = port.node.friendly_name
+        name = min(port.names, default=port.node.friendly_name)
         lines.append(f"{index}: {{ name='{name}', shape={port.partial_shape}, layout={port.node.layout}, {batch} }}\n")
     return "".join(lines)
 

@@ -13,9 +13,10 @@ from inferwire.tensors.tensor import Tensor
 def as_row_of_one(port: ModelPort, tensor: Tensor) -> Tensor:
     """Give a scalar the shape of a port whose every dimension is 1; it keeps its memory."""
     memory = tensor.memory
-    if memory.shape or not isinstance(memory, Dense) or not port.is_static or prod(port.first_shape) != 1:
+    shape = port.first_shape
+    if memory.shape or not shape or not isinstance(memory, Dense) or not port.is_static or prod(shape) != 1:
         return tensor
-    return Tensor.over(Dense(memory.element_type, port.first_shape, memory.array.reshape(-1), own=False))
+    return Tensor.over(Dense(memory.element_type, shape, memory.array.reshape(-1), own=False))
 
 
 def check_input(port: ModelPort, tensor: Tensor) -> None:

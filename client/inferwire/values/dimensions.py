@@ -168,6 +168,8 @@ class Dimension(Unpicklable):
 
     def set_symbol(self, symbol: Symbol) -> None:
         """Name the dimension. Symbols do not take part in comparisons. Mirrors `openvino.Dimension.set_symbol`."""
+        if not isinstance(symbol, Symbol):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise incompatible("set_symbol", "(self: Dimension, symbol: Symbol)", invoked=(self, symbol))
         self._symbol = symbol
 
     def to_string(self) -> str:
@@ -224,21 +226,21 @@ def _parse(text: str) -> tuple[int, int]:
     if text in ("?", "-1"):
         return 0, INT64_MAX
     if ".." in text:
-        low, _, high = text.partition("..")
-        return _digits(low, "min bound", 0), _digits(high, "max bound", INT64_MAX)
-    if text == "-2" or not text:
-        return 0, 0
-    length = _digits(text, "dimension", 0)
+        before, _, after = text.partition("..")
+        low, high = _digits(before, "min bound", 0), _digits(after, "max bound", INT64_MAX)
+        return (low, high) if high >= 0 else (0, INT64_MAX)
+    length = max(_digits(text, "dimension", 0), 0)
     return length, length
 
 
 def _digits(text: str, what: str, missing: int) -> int:
     if not text:
         return missing
-    number = size_in(text)
+    digits = text.removeprefix("-")
+    number = size_in(digits) if digits else None
     if number is None or number > INT64_MAX:
         raise RuntimeError(f'Cannot parse {what}: "{text}"')
-    return number
+    return number if digits is text else -number
 
 
 def _interval_of(function: str, owner: Dimension, value: object) -> tuple[int, int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from inferwire.arguments import Unpicklable, incompatible, openvino_class
+from inferwire.values.partial_shape import PartialShape
 
 _SCALAR = "**SCALAR**"
 _GAP = "..."
-_ALIASES = {"BATCH": "N", "CHANNELS": "C", "HEIGHT": "H", "WIDTH": "W", "DEPTH": "D"}
+_ALIASES = {"BATCH": "N", "B": "N", "CHANNELS": "C", "HEIGHT": "H", "WIDTH": "W", "DEPTH": "D"}
 
 
 class Layout(Unpicklable):
@@ -14,7 +15,7 @@ class Layout(Unpicklable):
 
     Read from "NCHW", one letter a dimension, or from "[n,channels,h,w]", any names. "?" stands
     for a dimension without a name, "..." for any number of them. Names know no case, and batch,
-    channels, depth, height and width are the same as their first letters (N for batch).
+    channels, depth, height and width are the same as their first letters; batch and B are N.
 
     Example:
         >>> Layout("NCHW").get_index_by_name("C")
@@ -85,6 +86,16 @@ def as_layout(value: object) -> Layout | None:
     if isinstance(value, Layout):
         return value
     return Layout(str(value)) if openvino_class(value) == "Layout" else None
+
+
+def fits(layout: Layout, shape: PartialShape) -> bool:
+    """Tell whether a layout has a name for each dimension of a shape, and no others, as far as is known."""
+    if layout.empty or shape.rank.is_dynamic:
+        return True
+    names = str(layout).strip("[]").split(",")
+    if _GAP in names:
+        return len(names) - 1 <= len(shape)
+    return len(shape) == (0 if names == [_SCALAR] else len(names))
 
 
 def _parse(layout: object) -> tuple[str, ...]:

@@ -34,11 +34,11 @@ class OVAny(Unpicklable):
     __slots__ = ("__weakref__", "_value")
 
     def __init__(self, value: object) -> None:
-        if is_list(value) and any(type(item) is not type(value[0]) for item in value):
-            raise RuntimeError("Incorrect attribute. Mixed types in the container are not allowed.")
         if is_list(value) and not all(map(_may_be_listed, value)):
             raise RuntimeError("Unsupported attribute type.")
         self._value: Any = _opened(value)
+        if is_list(self._value) and any(type(item) is not type(self._value[0]) for item in self._value):
+            raise RuntimeError("Incorrect attribute. Mixed types in the container are not allowed.")
 
     def __repr__(self) -> str:
         return "<OVAny class>"
@@ -81,8 +81,7 @@ class OVAny(Unpicklable):
         """
         if dtype is dict:
             return _items(self._value)
-        if dtype not in _SIMPLE:
-            raise RuntimeError(f"Unsupported data type : '{dtype}' is passed as an argument.")
+        _check(dtype)
         if isinstance(self._value, str):
             return read(dtype, self._value)
         return as_text(self._value) if dtype is str else self._number(dtype)
@@ -97,6 +96,7 @@ class OVAny(Unpicklable):
         """
         if dtype is None:
             return []
+        _check(dtype)
         if isinstance(self._value, str):
             return [read(dtype, word) for word in self._value.split()]
         if not is_list_or_tuple(self._value):
@@ -111,6 +111,11 @@ class OVAny(Unpicklable):
             return dtype(self._value)
         except (TypeError, ValueError, OverflowError) as error:
             raise RuntimeError(f"Bad cast of {self._value!r} to {dtype.__name__}") from error
+
+
+def _check(dtype: type) -> None:
+    if dtype not in _SIMPLE:
+        raise RuntimeError(f"Unsupported data type : '{dtype}' is passed as an argument.")
 
 
 def _items(value: object) -> dict[str, Any]:
@@ -130,10 +135,18 @@ def _may_be_listed(item: object) -> bool:
 def _opened(value: object) -> Any:
     """Give the value that stands in another `OVAny`, ours or openvino's, or for one of numpy's, or for bytes."""
     match value:
+        case bool():
+            return value
+        case int():
+            return int(value)
+        case float():
+            return float(value)
         case np.floating() if value.dtype == np.float32:
             return float(value)
-        case np.str_():
+        case str():
             return str(value)
+        case list():
+            return [_opened(item) for item in cast("list[object]", value)]
         case bytes():
             return value.decode()
         case _:
