@@ -27,6 +27,15 @@ CONTRADICTIONS = [
         ),
     ),
     (
+        Settings(config=FILE, models=("m=file",), model_repository=FILE),
+        (
+            "--config and --model and --model-repository are all set, expected one: each says what is served; a "
+            "variable of the environment, as INFERWIRE_MODEL_REPOSITORY, does not count if it is empty"
+        ),
+    ),
+    *((Settings(models=(pair,)), f"--model is '{pair}', expected NAME=PATH") for pair in ("models/m", "m=", "=m", "")),
+    (Settings(models=("m=a", "m=b")), "--model names 'm' twice, expected a name for each model"),
+    (
         Settings(allow_imports=True),
         "--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first",
     ),

@@ -23,7 +23,7 @@ ENV_PREFIX = "INFERWIRE_"
 OF_CALLERS = frozenset(f"{ENV_PREFIX}{name}" for name in ("ADDRESS", "HTTP_ADDRESS", "API_KEY", "ROOT_CERTIFICATES"))
 """Variables that the client reads, or a command that calls a server."""
 
-_EITHER = ({"--model-repository", "--config"},)
+_EITHER = ({"--model-repository", "--model", "--config"},)
 """Flags that say the same thing in different ways: of each set one is given."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias
 
 from inferwire_proto.properties import Properties
@@ -22,11 +23,12 @@ from inferwire_server.host.blobs import BlobLimits
 from inferwire_server.host.machine import free_temporary_bytes, memory_bytes
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.model_server_config import ConfiguredRepository
+from inferwire_server.repository.named_models import NamedModels
 from inferwire_server.repository.no_repository import NoRepository
 from inferwire_server.service.tensors import TensorLimits
 from inferwire_server.settings import MEBIBYTE, Settings
 
-AnyRepository: TypeAlias = Repository | ConfiguredRepository | NoRepository
+AnyRepository: TypeAlias = Repository | ConfiguredRepository | NamedModels | NoRepository
 """Where models are: what is read for it, what there is of them, which folders to watch for others, and why there are
 none."""
 
@@ -42,7 +44,7 @@ def check(settings: Settings) -> None:
         ExceptionGroup: Of a ServingError for each, INVALID_INPUT.
     """
     problems = [invalid_input(sentence) for sentence in _contradictions(settings)]
-    for read in (_check_policy, batch_options):
+    for read in (_check_policy, batch_options, _locations):
         try:
             read(settings)
         except ServingError as error:
@@ -53,10 +55,16 @@ def check(settings: Settings) -> None:
 
 def _contradictions(settings: Settings) -> Iterator[str]:
     """Say what does not go together; whether a property is one is not looked at."""
-    if settings.config is not None and settings.model_repository is not None:
+    ways = {
+        "--config": settings.config,
+        "--model": settings.models or None,
+        "--model-repository": settings.model_repository,
+    }
+    given = [flag for flag, value in ways.items() if value is not None]
+    if len(given) > 1:
         yield (
-            "--config and --model-repository are both set, expected one: each says what is served; a variable of "
-            "the environment, as INFERWIRE_MODEL_REPOSITORY, does not count if it is empty"
+            f"{' and '.join(given)} are {'both' if len(given) == 2 else 'all'} set, expected one: each says what is "
+            "served; a variable of the environment, as INFERWIRE_MODEL_REPOSITORY, does not count if it is empty"
         )
     if settings.allow_imports and not settings.allow_uploads:
         yield "--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first"
@@ -86,6 +94,8 @@ def repository_of(settings: Settings) -> AnyRepository:
     policy = parse_version_policy(settings.version_policy)
     if settings.config is not None:
         return ConfiguredRepository(settings.config, policy)
+    if settings.models:
+        return NamedModels(_locations(settings), policy)
     return NoRepository() if settings.model_repository is None else Repository(settings.model_repository, policy)
 
 
@@ -145,6 +155,23 @@ def blob_limits(settings: Settings) -> BlobLimits:
         settings.max_upload_mb * MEBIBYTE,
         free_temporary_bytes() * 9 // 10 // settings.workers if of_all is None else of_all * MEBIBYTE,
     )
+
+
+def _locations(settings: Settings) -> dict[str, Path]:
+    """Read the NAME=PATH pairs of models.
+
+    Raises:
+        ServingError: INVALID_INPUT for one without a name, an equals sign or a path, or a name that was there before.
+    """
+    locations: dict[str, Path] = {}
+    for pair in settings.models:
+        name, _, path = pair.partition("=")
+        if not (name and path):
+            raise invalid_input(f"--model is '{pair}', expected NAME=PATH")
+        if name in locations:
+            raise invalid_input(f"--model names '{name}' twice, expected a name for each model")
+        locations[name] = Path(path)
+    return locations
 
 
 def _parse_properties(pairs: tuple[str, ...]) -> dict[str, str]:

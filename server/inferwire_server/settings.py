@@ -42,6 +42,17 @@ class Settings:
             help="Folder of models (NAME/VERSION/model files, or single files), or a single model file.",
         ),
     ] = None
+    models: Annotated[
+        tuple[str, ...],
+        Parameter(
+            group=_MODELS,
+            name="--model",
+            negative=(),
+            show_default=False,
+            help="A model to serve under a name of its own, NAME=PATH: its folder (VERSION/model files, or the files "
+            "alone), or its file; instead of --model-repository. May be repeated.",
+        ),
+    ] = ()
     config: Annotated[
         Path | None,
         PATH,

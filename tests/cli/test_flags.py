@@ -111,6 +111,10 @@ def test_what_a_flag_says_is_to_be_served_wins_over_what_the_environment_says() 
     assert (by_config.config, by_config.model_repository) == (Path("c.json"), None)
     by_repository = parsed("--model-repository /models", INFERWIRE_CONFIG="c.json")
     assert (by_repository.config, by_repository.model_repository) == (None, Path("/models"))
+    by_name = parsed("--model a=/a --model b=/b", INFERWIRE_MODEL_REPOSITORY="/models")
+    assert (by_name.models, by_name.model_repository) == (("a=/a", "b=/b"), None)
+    assert parsed("--model-repository /models", INFERWIRE_MODEL="a=/a b=/b") == by_repository
+    assert parsed(INFERWIRE_MODEL="a=/a b=/b", INFERWIRE_MODEL_REPOSITORY="") == by_name
 
 
 def test_flags_that_contradict_each_other_are_both_kept_to_be_refused() -> None:

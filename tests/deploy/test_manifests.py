@@ -8,42 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
-from cyclopts import App
 from tests.deploy.manifests import DEPLOY, kubernetes, read
+from tests.deploy.serve_settings import DEFAULTS, VARIABLES, settings_of
 
-from inferwire_proto.flags import ENV_PREFIX, environment
-from inferwire_server.settings import Settings
+from inferwire_proto.flags import ENV_PREFIX
 
-DEFAULTS = Settings()
 DOCKERFILE = (DEPLOY.parent / "Dockerfile").read_text()
 IMAGE_VARIABLES = re.findall(rf"\b({ENV_PREFIX}\w+)=", DOCKERFILE)
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 UNIT_S = {"s": 1, "m": 60}
-
-
-def app() -> App:
-    """Read flags and variables as `inferwire serve` does, and give the settings."""
-    made = App(config=environment(), result_action="return_value")
-
-    @made.default
-    def serve(*, settings: Settings = DEFAULTS) -> Settings:
-        return settings
-
-    return made
-
-
-def settings_of(flags: list[str], variables: dict[str, str]) -> Settings:
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in variables.items():
-            patched.setenv(name, value)
-        return app()(flags, exit_on_error=False)
-
-
-VARIABLES = {
-    ENV_PREFIX + name.removeprefix("--").replace("-", "_").upper()
-    for argument in app().assemble_argument_collection()
-    for name in argument.names
-}
 
 
 @pytest.fixture(params=[False, True], ids=["as it is", "with TLS and keys"])
@@ -167,6 +140,10 @@ def test_the_service_and_the_budget_are_of_the_deployments_pods(deployment: Any)
     assert deployment["spec"]["selector"]["matchLabels"] == labels
     assert kubernetes("Service")["spec"]["selector"] == labels
     assert kubernetes("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
+
+
+def test_a_pod_that_is_not_ready_keeps_no_node_from_being_drained() -> None:
+    assert kubernetes("PodDisruptionBudget")["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
 def test_the_pod_has_whole_cpus_of_its_own(container: Any) -> None:

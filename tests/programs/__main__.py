@@ -3,7 +3,7 @@
 Those written for openvino run twice, with openvino and with a server, and have to print the same. Those written for
 servers of the Open Inference Protocol have to get the answers that openvino gives, and Triton's load generator the
 counts of what it sent. Prometheus has to find the files of `deploy/` right, and numbers for every panel of the
-dashboard. The example of cascades runs last.
+dashboard; the schemas of Kubernetes and KServe's types have to fit its manifests. The example of cascades runs last.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ LANGUAGE = Environment(
     # One wants a torch for GPUs, the other reports to its makers what models are converted.
     without=("torchvision", "openvino-telemetry"),
 )
+SCHEMAS = Environment("schemas", ("kserve==0.21.0", "kubernetes-validate==1.37.0"))
+MANIFESTS = sorted((ROOT / "deploy").glob("k*.yaml"))
 CLIENTS = {
     "kserve_sdk.py": Environment("kserve", ("kserve==0.21.0",)),
     "pytriton_client.py": Environment("pytriton", ("nvidia-pytriton==0.7.0",)),
@@ -84,6 +86,14 @@ def ask(environment: Environment, server: ServerProcess, program: str) -> bool:
     return not wrong
 
 
+def hold_against_schemas() -> bool:
+    """Say whether what a cluster is given is what Kubernetes and KServe take."""
+    SCHEMAS.python()
+    wrong: list[str] = json.loads(SCHEMAS.run(HERE / "cluster/schemas.py", *MANIFESTS))
+    report("manifests", not wrong, "\n".join(wrong) or ", ".join(file.name for file in MANIFESTS))
+    return not wrong
+
+
 def report(program: str, is_right: bool, detail: str) -> None:
     print(f"{program:20} {'right' if is_right else 'WRONG'}  {detail}", flush=True)
 
@@ -105,6 +115,7 @@ def main() -> int:
             compare(YOLO, server, "detect.py", Path(folder) / "detector_openvino_model", *PHOTOS),
             compare(LANGUAGE, server, "language.py", language),
             *(ask(environment, server, program) for program, environment in CLIENTS.items()),
+            hold_against_schemas(),
         ]
         is_counted, detail = perf_analyzer.measure(server)
         report("perf_analyzer", is_counted, detail)

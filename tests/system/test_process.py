@@ -288,6 +288,7 @@ def test_a_second_server_does_not_share_the_port(tmp_path: Path) -> None:
     ("flags", "reason"),
     [
         (("--model-repository", "nowhere"), "the model repository 'nowhere' does not exist"),
+        (("--model", "m=nowhere"), "model 'm' is to be served from 'nowhere', which does not exist"),
         (
             ("--cache-dir", "/dev/null/cache"),
             (

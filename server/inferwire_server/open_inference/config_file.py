@@ -62,8 +62,8 @@ class FileConfig:
     unused: tuple[str, ...]
 
 
-def read_config_file(text: str, name: str, source: str) -> FileConfig:
-    """Read the text of a file for the model of this name; `source` is what an error calls the file.
+def read_config_file(text: str, name: str | None, source: str) -> FileConfig:
+    """Read the text of a file for the model of this name, or of any; `source` is what an error calls the file.
 
     Raises:
         ServingError: MODEL_FAILED with all that is wrong, or with the line of what cannot be read.
@@ -108,8 +108,8 @@ def _parse(text: str, source: str) -> tuple[pb.ModelConfig, bool]:
     return config, says_none or config.max_batch_size != 0
 
 
-def _problems(config: pb.ModelConfig, name: str) -> Iterator[str]:
-    if config.name not in ("", name):
+def _problems(config: pb.ModelConfig, name: str | None) -> Iterator[str]:
+    if name is not None and config.name not in ("", name):
         yield f"name is '{config.name}', expected that of the model's folder, '{name}'"
     for field, given, taken in (("platform", config.platform, _PLATFORMS), ("backend", config.backend, _BACKENDS)):
         if given not in ("", *taken):

@@ -44,6 +44,7 @@ class Entry:
 
     Attributes:
         config_file: Triton's file, whose settings lie below those of the settings file.
+        is_named: Whether the model is served under a name that was given for it, whatever Triton's file calls it.
         rival: Where another of the same name and version lies.
         obstacle: Why the model is not read, as its folder that cannot be; its versions may not be known then.
         overrides: Settings over those of the files, each over those before it.
@@ -55,6 +56,7 @@ class Entry:
     rival: Path | None = None
     settings_file: Path | None = None
     config_file: Path | None = None
+    is_named: bool = False
     obstacle: str = ""
     overrides: tuple[Layer, ...] = field(default=(), compare=False)
 
@@ -109,7 +111,9 @@ class Entry:
             return unfit  # its file has changed since
 
     def _config(self) -> TritonConfig | None:
-        return None if self.config_file is None else read_triton_config(self.config_file, self.name)
+        if self.config_file is None:
+            return None
+        return read_triton_config(self.config_file, None if self.is_named else self.name)
 
     def _layers(self, config: TritonConfig | None) -> list[Layer]:
         below = [] if config is None else [config.layer]
@@ -173,11 +177,8 @@ def entries_at(path: Path) -> list[Entry]:
     return [Entry(path.name, "1", path, None, settings, config)] if is_model else []
 
 
-def versions_at(location: Path, name: str, over: Layer) -> list[Entry]:
-    """List the versions of the model at a location, at least one, under this name and with `over` over its settings.
-
-    Triton's configuration is none of them.
-    """
+def versions_at(location: Path, name: str) -> list[Entry]:
+    """List the versions of the model at a location, at least one, under this name."""
     try:
         entries = entries_at(location)
         is_there = location.exists()
@@ -185,7 +186,7 @@ def versions_at(location: Path, name: str, over: Layer) -> list[Entry]:
     except OSError as error:
         entries, reason = [], error
     found = one_of_each(entries) or [Entry(name, "1", location, obstacle=unreadable(reason))]
-    return [replace(entry, name=name, config_file=None, overrides=(over,)) for entry in found]
+    return [replace(entry, name=name, is_named=True) for entry in found]
 
 
 def named_in_utf8(entry: Entry) -> Entry:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -71,8 +71,11 @@ class ConfiguredRepository:
         entries: list[Entry] = []
         for model in read_config(self._file):
             said = Layer(self._file.name, model.settings)
-            versions = overridden(versions_at(model.location, model.name, said), overrides)
-            entries += chosen(versions, self._policy)
+            # Triton's configuration is no part of what the file says.
+            versions = [
+                replace(entry, config_file=None, overrides=(said,)) for entry in versions_at(model.location, model.name)
+            ]
+            entries += chosen(overridden(versions, overrides), self._policy)
         return entries
 
     def folders(self) -> frozenset[Path]:

@@ -29,8 +29,8 @@ class TritonConfig:
     unused: tuple[str, ...]
 
 
-def read_triton_config(file: Path, name: str) -> TritonConfig:
-    """Read the file of the model of this name.
+def read_triton_config(file: Path, name: str | None) -> TritonConfig:
+    """Read the file of the model of this name, or of one that it may call what it likes.
 
     Raises:
         ServingError: MODEL_FAILED if it cannot be read, or says what is not offered here.

@@ -1,0 +1,64 @@
+"""Models that are named one by one, each with where it lies: the folder of its versions or files, or a single file.
+
+It opens no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from inferwire_server.core.versions import VersionPolicy
+from inferwire_server.errors import invalid_input
+from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at
+
+
+class NamedModels:
+    """Where each model lies, by its name. The policy is for those without one of their own."""
+
+    def __init__(self, locations: Mapping[str, Path], policy: VersionPolicy) -> None:
+        self._locations = locations
+        self._policy = policy
+
+    def __repr__(self) -> str:
+        return f"<NamedModels {self.source}>"
+
+    @property
+    def source(self) -> str:
+        """Give the names and where they lie."""
+        return ", ".join(f"{name}={location}" for name, location in self._locations.items())
+
+    @property
+    def why_empty(self) -> str:
+        """Say why there is nothing to serve, where that is so."""
+        return f"no version of {self.source} is one that the version policy asks for"
+
+    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
+        """List the versions to serve, in the order of the names given.
+
+        Raises:
+            ServingError: INVALID_INPUT if there is nothing where one is to lie.
+        """
+        for name, location in self._locations.items():
+            if _is_missing(location):
+                raise invalid_input(
+                    f"model '{name}' is to be served from '{as_utf8(str(location))}', which does not exist"
+                )
+        return [
+            entry
+            for name, location in self._locations.items()
+            for entry in chosen(overridden(versions_at(location, name), overrides), self._policy)
+        ]
+
+    def folders(self) -> frozenset[Path]:
+        """Give the folders in which a change may matter."""
+        return frozenset(location.parent if location.is_file() else location for location in self._locations.values())
+
+
+def _is_missing(location: Path) -> bool:
+    """Tell whether nothing is there; of what cannot be looked at, its reading says why."""
+    try:
+        return not location.exists()
+    except OSError:
+        return False
