@@ -22,6 +22,7 @@ from inferwire_server import logs
 from inferwire_server.call_threads import CallThreads
 from inferwire_server.engine.backend import Backend
 from inferwire_server.errors import ServingError
+from inferwire_server.host.machine import cpu_limit
 from inferwire_server.host.malloc import keep_big_blocks
 from inferwire_server.host.open_files import take_all_that_are_allowed
 from inferwire_server.openvino_backend.tokenizers import tokenizers_library
@@ -51,13 +52,15 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
     # What was imported stays: to look through it for garbage, under load every second or two, stops everyone for 50 ms.
     gc.freeze()
     sys.setswitchinterval(_SWITCH_S)
+    inference_threads = workers.threads(cpu_limit())
 
     async def until_stopped() -> int:
         asyncio.get_running_loop().set_default_executor(threads := CallThreads())
         code, has_stopped = 1, True
         try:
             with stop_on_signals() as stop, role.stops(stop):
-                end = await serve(settings, openvino_backend(settings.extensions), stop, workers, role)
+                backend = openvino_backend(settings.extensions, inference_threads)
+                end = await serve(settings, backend, stop, workers, role)
             code, has_stopped = 0 if end.is_whole else 1, end.has_stopped
         except Exception as error:  # noqa: BLE001 - what is not an operator's to mend is raised again
             _log_refusals(error)
@@ -68,12 +71,12 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
         return runner.run(until_stopped())
 
 
-def openvino_backend(extensions: Sequence[Path] = ()) -> Backend:
+def openvino_backend(extensions: Sequence[Path] = (), threads: int | None = None) -> Backend:
     """Import OpenVINO, without the package that reports usage to its makers: a server calls nobody."""
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     from inferwire_server.openvino_backend.backend import OpenVinoBackend
 
-    return OpenVinoBackend(extensions, tokenizers_library())
+    return OpenVinoBackend(extensions, tokenizers_library(), threads)
 
 
 async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -> None:

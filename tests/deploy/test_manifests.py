@@ -42,7 +42,7 @@ def compose() -> Any:
 
 
 def variables_of(container: Any) -> dict[str, str]:
-    return {each["name"]: each.get("value", "") for each in container["env"]}
+    return {each["name"]: each.get("value", "") for each in container.get("env", [])}
 
 
 def gibibytes(size: str) -> int:

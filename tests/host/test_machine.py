@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inferwire_server.host.machine import free_temporary_bytes, memory_bytes
+from inferwire_server.host.machine import cpu_limit, free_temporary_bytes, memory_bytes
 
 
 def test_a_machine_has_memory_and_a_disk() -> None:
@@ -34,3 +34,23 @@ def test_a_container_has_what_it_is_given(tmp_path: Path, content: str | None, c
     if content is not None:
         file.write_text(content)
     assert memory_bytes([tmp_path / "none", file]) == (1 << 20 if counts else memory_bytes([]))
+
+
+@pytest.mark.parametrize(
+    ("content", "limit"), [("400000 100000\n", 4.0), ("50000 100000\n", 0.5), ("max 100000\n", None), ("", None)]
+)
+def test_a_container_s_cpu_time_is_a_quota_of_each_period(tmp_path: Path, content: str, limit: float | None) -> None:
+    file = tmp_path / "cpu.max"
+    file.write_text(content)
+    assert cpu_limit([file, tmp_path / "none"]) == limit
+
+
+@pytest.mark.parametrize(("quota", "limit"), [("250000\n", 2.5), ("-1\n", None)])
+def test_older_kernels_have_a_quota_in_two_files(tmp_path: Path, quota: str, limit: float | None) -> None:
+    (tmp_path / "cpu.cfs_quota_us").write_text(quota)
+    (tmp_path / "cpu.cfs_period_us").write_text("100000\n")
+    assert cpu_limit([tmp_path / "cpu.max", tmp_path]) == limit
+
+
+def test_where_nothing_is_said_cpu_time_has_no_limit(tmp_path: Path) -> None:
+    assert cpu_limit([tmp_path, tmp_path / "none"]) is None

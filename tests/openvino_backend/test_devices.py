@@ -54,6 +54,17 @@ def test_models_compile_for_throughput_unless_told_otherwise(
     assert model.properties["PERFORMANCE_HINT"] == hint
 
 
+def test_the_cpu_computes_with_as_many_threads_as_it_is_told_unless_a_model_says_otherwise(tmp_path: Path) -> None:
+    backend, source = OpenVinoBackend(threads=1), identity(tmp_path, BY_NAME["f32"], (4, 2))
+    told = compiled(backend, source).properties
+    assert (told["INFERENCE_NUM_THREADS"], told["ENABLE_CPU_PINNING"]) == (1, False)
+    options = ModelOptions("m", "CPU", {"INFERENCE_NUM_THREADS": 2, "ENABLE_CPU_PINNING": True})
+    own = backend.compile(source, options).properties
+    assert (own["INFERENCE_NUM_THREADS"], own["ENABLE_CPU_PINNING"]) == (2, True)
+    of_auto = compiled(backend, source, "AUTO").optimal_slots
+    assert of_auto == compiled(backend, source).optimal_slots
+
+
 def test_a_device_tells_its_properties_and_versions(backend: OpenVinoBackend) -> None:
     assert "CPU" in backend.devices()
     assert isinstance(backend.device_property("CPU", "FULL_DEVICE_NAME"), str)

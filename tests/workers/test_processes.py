@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,26 @@ def test_shares_are_all_cores_once_and_as_even_as_can_be(found: set[int], data: 
 def test_where_cores_are_fewer_than_workers_each_may_use_all(found: set[int], data: st.DataObject) -> None:
     count = data.draw(st.integers(len(found) + 1, 100))
     assert {share(found, index, count) for index in range(count)} == {frozenset(found)}
+
+
+@pytest.mark.parametrize(
+    ("cpu_limit", "workers", "threads"),
+    [
+        (None, 1, None),
+        (64.0, 1, None),
+        (63.9, 1, 63),
+        (4.0, 1, 4),
+        (0.5, 1, 1),
+        (9.0, 4, 2),
+        (2.0, 4, 1),
+        (256.0, 4, None),
+    ],
+)
+def test_no_more_threads_compute_than_there_is_cpu_time_for(
+    monkeypatch: pytest.MonkeyPatch, cpu_limit: float | None, workers: int, threads: int | None
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: frozenset(range(64)))
+    assert workers_of(Settings(workers=workers)).threads(cpu_limit) == threads
 
 
 def test_one_process_is_a_crew_of_nobody_else() -> None:

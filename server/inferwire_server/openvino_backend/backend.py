@@ -68,11 +68,19 @@ _NODE_TYPES = BY_NAME | {DYNAMIC_TYPE.name: DYNAMIC_TYPE}
 class OpenVinoBackend:
     """The runtime of this process: one `Core` for all models, with libraries of further operations.
 
+    Args:
+        extensions: Libraries of further operations.
+        tokenizers: The library of OpenVINO's tokenizers, if it is there.
+        threads: How many of the CPU's threads compute, unless a model's properties say otherwise; None for as many as
+            there are cores.
+
     Raises:
         ServingError: INVALID_INPUT for a library that cannot be loaded; the tokenizers' is passed over then.
     """
 
-    def __init__(self, extensions: Sequence[Path] = (), tokenizers: Path | None = None) -> None:
+    def __init__(
+        self, extensions: Sequence[Path] = (), tokenizers: Path | None = None, threads: int | None = None
+    ) -> None:
         self._core = ov.Core()
         for library in extensions:
             _add_extension(self._core, library)
@@ -81,6 +89,10 @@ class OpenVinoBackend:
         self.extensions = tuple(library.name for library in (*extensions, *found))
         # A weights file that is mapped and then written to in place, as one does before a reload, ends the process.
         self._core.set_property({"ENABLE_MMAP": False})
+        if threads is not None and "CPU" in self._core.available_devices:
+            # Pinned threads would be on the cores that another container on the machine has pinned its own to.
+            self._core.set_property("CPU", {"INFERENCE_NUM_THREADS": threads, "ENABLE_CPU_PINNING": False})
+            log.info("computes with fewer threads than cores, since its CPU time is limited", threads=threads)
 
     def devices(self) -> tuple[str, ...]:
         """List the physical devices."""

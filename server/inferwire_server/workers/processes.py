@@ -1,4 +1,7 @@
-"""The processes that a server is, and on which cores each computes: a runtime takes as many as its process may use."""
+"""The processes that a server is, and on which cores each computes: a runtime takes as many as its process may use.
+
+A container's limit is often none of cores, but of their time, which a runtime does not see.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,19 @@ class Workers:
         """Have this process, and whatever it starts, use its part of the cores."""
         if self.crew.count > 1:
             os.sched_setaffinity(0, share(self.cores, self.crew.index, self.crew.count))
+
+    def threads(self, cpu_limit: float | None) -> int | None:
+        """Say how many threads are to compute in this process; None for one on each core that it may use.
+
+        More than there is time for would all be stopped together, again and again, until the next period of it.
+
+        Args:
+            cpu_limit: How many CPUs' time the whole server may have; None where nothing limits it.
+        """
+        if cpu_limit is None:
+            return None
+        threads = max(int(cpu_limit / self.crew.count), 1)
+        return threads if threads < len(os.sched_getaffinity(0)) else None
 
     def name_in_logs(self) -> None:
         """Have this process say in its log lines which worker it is, if there are others."""
