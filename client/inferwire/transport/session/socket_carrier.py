@@ -139,8 +139,9 @@ class SocketCarrier:
                 if self._tls is not None:
                     data = self._tls.seal((data,))
                 if self._is_writing or self._left:
-                    self._left.append(data)
-                    went.append(0)
+                    # Python runs the handlers of signals behind calls, and these are none: both are done, or neither.
+                    self._left += (data,)
+                    went += (0,)
                 else:
                     self._send_at_once(data, went)
                 if went[0] == len(data):

@@ -229,6 +229,7 @@ def test_who_is_interrupted_as_it_sends_has_sent_a_whole_message_or_nothing_or_i
     steps, outcomes = 0, set[bool]()
     while True:
         peer, went = open_peer(), list[int]()
+        assert peer.is_idle.wait(TIMEOUT_S)  # else it would leave the message to the thread that is still writing
         with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
             peer.carrier.send((message,), went)
         if interrupt.is_due:
@@ -241,6 +242,29 @@ def test_who_is_interrupted_as_it_sends_has_sent_a_whole_message_or_nothing_or_i
             assert peer.next()[1] == (message if went else b"the next")
         except ConnectionResetError:
             assert isinstance(peer.socket, ssl.SSLSocket) or 0 < went[0] < len(message), "it ends for no reason"
+        steps += 1
+    assert outcomes == {False, True}
+
+
+def test_who_is_interrupted_as_another_sends_has_left_a_whole_message_to_it_or_nothing(
+    open_peer: Callable[..., Peer],
+) -> None:
+    steps, outcomes, large = 0, set[bool](), bytes(16 << 20)
+    while True:
+        peer, went = open_peer(), list[int]()
+        peer.outgoing.put((large,))
+        peer.wait_for_bytes()  # it is being sent, and there is no room for all of it
+        with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
+            peer.carrier.send((b"small",), went)
+        if interrupt.is_due:
+            break
+        outcomes.add(bool(went))
+        peer.carrier.send((b"the next",), [])
+        peer.outgoing.put(())
+        try:
+            assert [peer.next()[1] for _ in range(2)] == [large, b"small" if went else b"the next"]
+        except ConnectionResetError:
+            assert isinstance(peer.socket, ssl.SSLSocket), "it ends for no reason"
         steps += 1
     assert outcomes == {False, True}
 
