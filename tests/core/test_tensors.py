@@ -39,7 +39,7 @@ def test_its_repr_names_type_shape_and_size() -> None:
 
 
 def test_a_shape_that_no_tensor_has_is_written_as_far_as_one_may_go() -> None:
-    told = iter(range(10**9))
+    told = iter(range(1000))
     assert write_shape(told) == f"[{','.join(map(str, range(64)))},...]"
     assert next(told) == 65
     assert write_shape(range(64)) == f"[{','.join(map(str, range(64)))}]"
