@@ -64,6 +64,7 @@ def test_a_part_is_pasted_where_numpy_would_and_the_tensor_before_stays(sides: t
         (WHOLE, Box((-1, 0, 0), (1, 4, 5)), "the box [-1..1,0..4,0..5] does not lie in f32[3,4,5]"),
         (WHOLE, Box((0,), (1,)), "the box [0..1] does not lie in f32[3,4,5]"),
         (WHOLE, Box((0, 0, 0), (1, 1)), "the box [0..1,0..1] does not lie in f32[3,4,5]"),
+        (WHOLE, Box((0,) * 65, (1,) * 65), f"the box [{'0..1,' * 64}...] does not lie in f32[3,4,5]"),
         (zero_tensor(BY_NAME["u4"], (4,)), Box((0,), (2,)), "a tensor of type u4 has no boxes"),
         (zero_tensor(BY_NAME["string"], (4,)), Box((0,), (2,)), "a tensor of type string has no boxes"),
     ],

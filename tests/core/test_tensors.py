@@ -8,7 +8,7 @@ from resource import getpagesize
 import pytest
 
 from inferwire_proto.element_types import BY_NAME
-from inferwire_server.core.tensors import Tensor, describe, zero_tensor
+from inferwire_server.core.tensors import Tensor, describe, write_shape, zero_tensor
 
 
 @pytest.mark.parametrize("data", [bytes(8), memoryview(bytes(8)), memoryview(bytes(8)).cast("f")])
@@ -36,6 +36,13 @@ def test_on_its_own_it_keeps_no_more_in_memory_than_it_has(data: bytes | memoryv
 
 def test_its_repr_names_type_shape_and_size() -> None:
     assert repr(Tensor(BY_NAME["i64"], (2, 3), bytes(48))) == "<Tensor i64[2,3]: 48 bytes>"
+
+
+def test_a_shape_that_no_tensor_has_is_written_as_far_as_one_may_go() -> None:
+    told = iter(range(1000))
+    assert write_shape(told) == f"[{','.join(map(str, range(64)))},...]"
+    assert next(told) == 65
+    assert write_shape(range(64)) == f"[{','.join(map(str, range(64)))}]"
 
 
 def test_a_scalar_is_described_by_empty_brackets() -> None:

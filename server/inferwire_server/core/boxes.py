@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from inferwire_server.core.tensors import Tensor, describe
+from inferwire_server.core.tensors import Tensor, describe, write_shape
 from inferwire_server.errors import invalid_input
 
 
@@ -27,8 +27,7 @@ class Box:
         return tuple(end - begin for begin, end in zip(self.begin, self.end, strict=False))
 
     def __str__(self) -> str:
-        sides = (f"{begin}..{end}" for begin, end in zip(self.begin, self.end, strict=False))
-        return f"[{','.join(sides)}]"
+        return write_shape(f"{begin}..{end}" for begin, end in zip(self.begin, self.end, strict=False))
 
 
 def cut(tensor: Tensor, box: Box) -> Tensor:
@@ -70,8 +69,9 @@ def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
 
 
 def _part(array: np.ndarray[Any, Any], tensor: Tensor, box: Box) -> np.ndarray[Any, Any]:
-    sides = tuple(zip(box.begin, box.end, strict=False))
-    fits = len(box.begin) == len(box.end) == len(tensor.shape)
-    if not fits or not all(0 <= begin <= end <= size for (begin, end), size in zip(sides, tensor.shape, strict=True)):
+    fits = len(box.begin) == len(box.end) == len(tensor.shape) and all(
+        0 <= begin <= end <= size for begin, end, size in zip(box.begin, box.end, tensor.shape, strict=True)
+    )
+    if not fits:
         raise invalid_input(f"the box {box} does not lie in {describe(tensor.element_type, tensor.shape)}")
-    return array[tuple(slice(begin, end) for begin, end in sides)]
+    return array[tuple(map(slice, box.begin, box.end))]

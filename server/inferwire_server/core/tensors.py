@@ -7,6 +7,7 @@ does; each string is its length in four bytes and its content.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,6 +17,8 @@ from inferwire_proto import bf16, strings
 from inferwire_proto.element_types import ElementType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_MOST_WRITTEN = 64
 
 LARGE = 1 << 20
 """Bytes that are sooner handed to a thread than copied or looked through."""
@@ -57,8 +60,11 @@ def describe(element_type: ElementType, shape: tuple[int, ...]) -> str:
 
 
 def write_shape(shape: Iterable[object]) -> str:
-    """Write a shape as one reads it: [1,3,224,224]."""
-    return f"[{','.join(map(str, shape))}]"
+    """Write a shape as one reads it: [1,3,224,224]. One that is longer than any tensor has is cut."""
+    lengths = [*map(str, islice(shape, _MOST_WRITTEN + 1))]
+    if len(lengths) > _MOST_WRITTEN:
+        lengths[-1] = "..."
+    return f"[{','.join(lengths)}]"
 
 
 def numbers(tensor: Tensor) -> Array:
