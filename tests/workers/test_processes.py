@@ -45,7 +45,10 @@ def test_where_cores_are_fewer_than_workers_each_may_use_all(found: set[int], da
 def test_no_more_threads_compute_than_there_is_cpu_time_for(
     monkeypatch: pytest.MonkeyPatch, cpu_limit: float | None, workers: int, threads: int | None
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: frozenset(range(64)))
+    def cores(_: int) -> frozenset[int]:
+        return frozenset(range(64))
+
+    monkeypatch.setattr(os, "sched_getaffinity", cores)
     assert workers_of(Settings(workers=workers)).threads(cpu_limit) == threads
 
 
