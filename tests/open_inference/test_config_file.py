@@ -130,6 +130,8 @@ REFUSED = [
         'output { label_filename: "a" } output { label_filename: "b" }',
         "outputs have the label_filename a, b, exp",
     ),
+    ('input { name: "x" data_type: 32 }', "input 'x' has the data_type 32, expected a type's name, as TYPE_FP32"),
+    ('output { name: "y" data_type: -1 }', "output 'y' has the data_type -1, expected a type's name, as TYPE_FP32"),
     ('sequence_batching { control_input { name: "START" } }', "sequence_batching.control_input is set: no input says"),
 ]
 

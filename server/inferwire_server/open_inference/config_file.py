@@ -114,6 +114,10 @@ def _problems(config: pb.ModelConfig, name: str | None) -> Iterator[str]:
     for field, given, taken in (("platform", config.platform, _PLATFORMS), ("backend", config.backend, _BACKENDS)):
         if given not in ("", *taken):
             yield f"{field} is '{given}', expected one of {', '.join(taken)}: OpenVINO runs every model here"
+    for what, ports in (("input", config.input), ("output", config.output)):
+        for each in ports:
+            if each.data_type not in pb.DataType.values():
+                yield f"{what} '{each.name}' has the data_type {each.data_type}, expected a type's name, as TYPE_FP32"
     files = _label_files(config)
     if len(files) > 1:
         yield f"outputs have the label_filename {', '.join(files)}, expected one: a model has one list of labels"
