@@ -222,14 +222,14 @@ def test_where_a_message_cannot_be_made_whoever_receives_hears_of_it(
     assert "MemoryError: no room" in caplog.text
 
 
-@pytest.mark.parametrize("message", [b"small", bytes(range(256)) * (64 << 10)], ids=["small", "large"])
-def test_who_is_interrupted_as_it_sends_has_sent_a_whole_message_or_nothing_or_it_ends(
-    open_peer: Callable[..., Peer], message: bytes
-) -> None:
+def _interrupted_sends(
+    open_peer: Callable[..., Peer], message: bytes, get_ready: Callable[[Peer], object]
+) -> Iterator[tuple[Peer, list[int]]]:
+    """Send a message on new connections, interrupted a step later each time, and then another; give what is told."""
     steps, outcomes = 0, set[bool]()
     while True:
         peer, went = open_peer(), list[int]()
-        assert peer.is_idle.wait(TIMEOUT_S)  # else it would leave the message to the thread that is still writing
+        get_ready(peer)
         with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
             peer.carrier.send((message,), went)
         if interrupt.is_due:
@@ -238,35 +238,39 @@ def test_who_is_interrupted_as_it_sends_has_sent_a_whole_message_or_nothing_or_i
         peer.carrier.send((b"the next",), [])
         # As whoever is interrupted wakes the writing thread by what it cancels.
         peer.outgoing.put(())
+        yield peer, went
+        steps += 1
+    assert outcomes == {False, True}
+
+
+@pytest.mark.parametrize("message", [b"small", bytes(range(256)) * (64 << 10)], ids=["small", "large"])
+def test_who_is_interrupted_as_it_sends_has_sent_a_whole_message_or_nothing_or_it_ends(
+    open_peer: Callable[..., Peer], message: bytes
+) -> None:
+    def get_ready(peer: Peer) -> None:
+        assert peer.is_idle.wait(TIMEOUT_S)  # else it would leave the message to the thread that is still writing
+
+    for peer, went in _interrupted_sends(open_peer, message, get_ready):
         try:
             assert peer.next()[1] == (message if went else b"the next")
         except ConnectionResetError:
             assert isinstance(peer.socket, ssl.SSLSocket) or 0 < went[0] < len(message), "it ends for no reason"
-        steps += 1
-    assert outcomes == {False, True}
 
 
 def test_who_is_interrupted_as_another_sends_has_left_a_whole_message_to_it_or_nothing(
     open_peer: Callable[..., Peer],
 ) -> None:
-    steps, outcomes, large = 0, set[bool](), bytes(16 << 20)
-    while True:
-        peer, went = open_peer(), list[int]()
+    large = bytes(16 << 20)
+
+    def get_ready(peer: Peer) -> None:
         peer.outgoing.put((large,))
         peer.wait_for_bytes()  # it is being sent, and there is no room for all of it
-        with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
-            peer.carrier.send((b"small",), went)
-        if interrupt.is_due:
-            break
-        outcomes.add(bool(went))
-        peer.carrier.send((b"the next",), [])
-        peer.outgoing.put(())
+
+    for peer, went in _interrupted_sends(open_peer, b"small", get_ready):
         try:
             assert [peer.next()[1] for _ in range(2)] == [large, b"small" if went else b"the next"]
         except ConnectionResetError:
             assert isinstance(peer.socket, ssl.SSLSocket), "it ends for no reason"
-        steps += 1
-    assert outcomes == {False, True}
 
 
 @pytest.mark.parametrize("listen", ["Unix"], indirect=True)
