@@ -53,6 +53,8 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
     gc.freeze()
     sys.setswitchinterval(_SWITCH_S)
     inference_threads = workers.threads(cpu_limit())
+    if inference_threads is not None:
+        log.info("computes with fewer threads than cores, since its CPU time is limited", threads=inference_threads)
 
     async def until_stopped() -> int:
         asyncio.get_running_loop().set_default_executor(threads := CallThreads())
@@ -72,7 +74,12 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
 
 
 def openvino_backend(extensions: Sequence[Path] = (), threads: int | None = None) -> Backend:
-    """Import OpenVINO, without the package that reports usage to its makers: a server calls nobody."""
+    """Import OpenVINO, without the package that reports usage to its makers: a server calls nobody.
+
+    Args:
+        extensions: Libraries of further operations.
+        threads: How many of the CPU's threads compute; None for as many as there are cores.
+    """
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     from inferwire_server.openvino_backend.backend import OpenVinoBackend
 

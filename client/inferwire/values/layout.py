@@ -92,10 +92,10 @@ def fits(layout: Layout, shape: PartialShape) -> bool:
     """Tell whether a layout has a name for each dimension of a shape, and no others, as far as is known."""
     if layout.empty or shape.rank.is_dynamic:
         return True
-    names = str(layout).strip("[]").split(",")
+    names = _parse(str(layout))
     if _GAP in names:
         return len(names) - 1 <= len(shape)
-    return len(shape) == (0 if names == [_SCALAR] else len(names))
+    return len(shape) == (0 if names == (_SCALAR,) else len(names))
 
 
 def _parse(layout: object) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from inferwire_proto import strings
 from inferwire_proto.integers import INT64_MAX
-from inferwire_server.core.tensors import Tensor, describe, write_shape
+from inferwire_server.core.tensors import MOST_DIMENSIONS, Tensor, describe, write_shape
 from inferwire_server.errors import ServingError, invalid_input
 
 _MOST_ELEMENTS = 2**56
@@ -23,9 +23,6 @@ _FEW_BYTES = 1 << 12
 
 MOST_STRINGS = 1 << 13
 """How many strings of an input are looked at before it is admitted, in about a millisecond."""
-
-MOST_DIMENSIONS = 64
-"""How many dimensions a shape may have: numpy's arrays have no more, and Python writes no number that many can make."""
 
 
 def is_left_to_slot(tensor: Tensor) -> bool:

@@ -18,7 +18,8 @@ from inferwire_proto.element_types import ElementType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-_MOST_WRITTEN = 64
+MOST_DIMENSIONS = 64
+"""How many dimensions a shape may have: numpy's arrays have no more, and Python writes no number that many can make."""
 
 LARGE = 1 << 20
 """Bytes that are sooner handed to a thread than copied or looked through."""
@@ -61,8 +62,8 @@ def describe(element_type: ElementType, shape: tuple[int, ...]) -> str:
 
 def write_shape(shape: Iterable[object]) -> str:
     """Write a shape as one reads it: [1,3,224,224]. One that is longer than any tensor has is cut."""
-    lengths = [*map(str, islice(shape, _MOST_WRITTEN + 1))]
-    if len(lengths) > _MOST_WRITTEN:
+    lengths = [*map(str, islice(shape, MOST_DIMENSIONS + 1))]
+    if len(lengths) > MOST_DIMENSIONS:
         lengths[-1] = "..."
     return f"[{','.join(lengths)}]"
 

@@ -92,7 +92,6 @@ class OpenVinoBackend:
         if threads is not None and "CPU" in self._core.available_devices:
             # Pinned threads would be on the cores that another container on the machine has pinned its own to.
             self._core.set_property("CPU", {"INFERENCE_NUM_THREADS": threads, "ENABLE_CPU_PINNING": False})
-            log.info("computes with fewer threads than cores, since its CPU time is limited", threads=threads)
 
     def devices(self) -> tuple[str, ...]:
         """List the physical devices."""

@@ -7,8 +7,8 @@ from math import prod
 from types import MappingProxyType
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP, ElementType
-from inferwire_server.core.tensor_checks import MOST_DIMENSIONS, check_shape
-from inferwire_server.core.tensors import write_shape
+from inferwire_server.core.tensor_checks import check_shape
+from inferwire_server.core.tensors import MOST_DIMENSIONS, write_shape
 from inferwire_server.errors import invalid_input
 
 _NAMES_ELSEWHERE: Mapping[str, str] = MappingProxyType(
