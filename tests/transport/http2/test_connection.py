@@ -18,10 +18,10 @@ from tests.transport.http2.wire import (
 )
 
 from inferwire_server.transport.http2 import frames
-from inferwire_server.transport.http2.connection import MOST_STREAMS
 from inferwire_server.transport.http2.frames import END_HEADERS, END_STREAM, HAS_PRIORITY, PADDED, ErrorCode, frame
 from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, UNPACKED_TIMES, write_block
 from inferwire_server.transport.http2.stream import STREAM_WINDOW
+from inferwire_server.transport.http2.streams import MOST_STREAMS
 
 NO_SETTINGS = frames.settings({})
 PRIORITY = bytes(5)
@@ -180,7 +180,7 @@ def test_headers_that_are_longer_than_a_call_may_have_are_whoever_takes_the_stre
     wire = Wire().greet()
     wire.say(headers(1, REQUEST + write_block([(b"a", bytes(MOST_HEADER_BYTES))])))
     assert wire.begin(3)
-    assert list(wire.connection.streams) == [1, 3]
+    assert list(wire.connection.streams.open) == [1, 3]
 
 
 def test_headers_that_cannot_be_unpacked_end_the_connection() -> None:

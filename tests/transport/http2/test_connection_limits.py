@@ -155,7 +155,7 @@ class WatchedStreams(dict[int, Stream]):
 
 def test_many_values_of_one_setting_take_one_look_at_the_streams_and_the_last_counts() -> None:
     wire = Wire().greet()
-    wire.connection.streams = watched = WatchedStreams()
+    wire.connection.streams.open = watched = WatchedStreams()
     heard = wire.begin(1)
     values = [frames.SETTING.pack(frames.INITIAL_WINDOW_SIZE, value) for value in range(1000)]
     wire.say(frame(frames.SETTINGS, content=b"".join(values)))

@@ -18,7 +18,7 @@ from tests.transport.http2.wire import (
     reset,
 )
 
-from inferwire_server.transport.http2 import connection, frames
+from inferwire_server.transport.http2 import connection, frames, streams
 from inferwire_server.transport.http2.frames import END_STREAM, PADDED, ErrorCode, rst_stream
 from inferwire_server.transport.http2.stream import STREAM_WINDOW
 
@@ -33,7 +33,7 @@ def test_streams_are_answered_in_whatever_order() -> None:
     second.answer(b"second")
     first.answer(b"first")
     assert wire.told() == answered(3, b"second") + answered(1, b"first")
-    assert wire.connection.streams == {}
+    assert wire.connection.streams.open == {}
 
 
 def test_all_that_is_answered_to_what_came_together_is_sent_together() -> None:
@@ -144,7 +144,7 @@ def test_what_a_client_gives_up_ends() -> None:
     heard, other = wire.begin(1), wire.begin(3, END_STREAM)
     assert wire.say(rst_stream(1, ErrorCode.CANCEL), data(1, b"late"), frames.window_update(1, 5)) == []
     assert (heard.ends, heard.data, other.ends) == (1, b"", 0)
-    assert wire.connection.streams == {3: other.stream}
+    assert wire.connection.streams.open == {3: other.stream}
     assert wire.say(rst_stream(1, ErrorCode.CANCEL)) == []
 
 
@@ -195,7 +195,7 @@ def test_only_so_many_early_answers_wait_for_what_the_client_says_still() -> Non
 def test_an_early_answer_whose_client_has_ended_does_not_wait_with_them(
     monkeypatch: pytest.MonkeyPatch, end: bytes
 ) -> None:
-    monkeypatch.setattr(connection, "_MOST_UNHEARD", 2)
+    monkeypatch.setattr(streams, "_MOST_UNHEARD", 2)
     wire = Wire(lambda heard: heard.answer()).greet()
     told = wire.say(headers(1), end, headers(3), headers(5), headers(7))
     assert [frame for frame in told if frame.kind == frames.RST_STREAM] == [reset(3, ErrorCode.NO_ERROR)]
@@ -218,7 +218,7 @@ def test_what_is_answered_in_parts_ends_as_early() -> None:
 def test_a_stream_may_end_as_it_begins() -> None:
     wire = Wire(lambda heard: heard.stream.finish(TRAILERS)).greet()
     assert wire.say(headers(1, flags=END_STREAM)) == [ended(1)]
-    assert wire.connection.streams == {}
+    assert wire.connection.streams.open == {}
 
 
 def test_a_client_has_only_so_many_streams(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_a_client_has_only_so_many_streams(monkeypatch: pytest.MonkeyPatch) -> N
     first.answer()
     wire.told()
     wire.begin(7)
-    assert wire.connection.streams.keys() == {3, 7}
+    assert wire.connection.streams.open.keys() == {3, 7}
 
 
 def test_a_connection_that_is_lost_ends_what_runs() -> None:
@@ -238,7 +238,7 @@ def test_a_connection_that_is_lost_ends_what_runs() -> None:
     heard: list[Heard] = [wire.begin(1), wire.begin(3, END_STREAM)]
     wire.connection.lose()
     assert [each.ends for each in heard] == [1, 1]
-    assert wire.connection.streams == {}
+    assert wire.connection.streams.open == {}
     wire.connection.lose()
     assert [each.ends for each in heard] == [1, 1]
     assert wire.told() == []

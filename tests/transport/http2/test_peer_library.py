@@ -193,7 +193,7 @@ def test_calls_of_any_length_are_answered(sent: int, asked: int) -> None:
     number = client.call(content_of(sent), asked)
     client.run()
     check(client.calls[number], sent, asked)
-    assert client.server.streams == {}
+    assert client.server.streams.open == {}
 
 
 @pytest.mark.parametrize("asked", SIZES)
@@ -268,7 +268,7 @@ def test_a_call_that_is_given_up_leaves_the_others_alone() -> None:
     client.reset(given_up)
     client.run()
     check(client.calls[other], 3 * MEGABYTE, MEGABYTE)
-    assert client.server.streams == {}
+    assert client.server.streams.open == {}
 
 
 def test_an_early_answer_is_heard_and_ends_what_the_client_sends() -> None:
@@ -278,7 +278,7 @@ def test_an_early_answer_is_heard_and_ends_what_the_client_sends() -> None:
     assert (bytes(client.calls[early].received), client.calls[early].has_ended) == (b"early", True)
     assert client.calls[early].trailers == [(b"grpc-status", b"0")]
     check(client.calls[other], MEGABYTE, 5)
-    assert client.server.streams == {}
+    assert client.server.streams.open == {}
 
 
 def test_a_client_is_sent_away_with_its_answers() -> None:

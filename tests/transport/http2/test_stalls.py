@@ -149,7 +149,7 @@ def test_what_goes_out_on_other_streams_does_not_help_one_whose_data_has_arrived
 def test_a_stream_that_has_ended_is_forgotten() -> None:
     looks = Looks(initial_window_size=0)
     stalls = Stalls()
-    streams = looks.wire.connection.streams
+    streams = looks.wire.connection.streams.open
     looks.answer(1, 6)
     assert stalls.found(streams.values(), 0, 0, LIMIT_S) == []
     assert repr(stalls) == "<Stalls: 1 streams wait for their peer>"
@@ -163,5 +163,5 @@ def test_streams_that_have_all_they_need_are_not_noted() -> None:
     looks.begin(1)
     looks.wire.say(headers(3, flags=END_STREAM))
     found = Stalls()
-    assert found.found(looks.wire.connection.streams.values(), 0, 0, LIMIT_S) == []
+    assert found.found(looks.wire.connection.streams.open.values(), 0, 0, LIMIT_S) == []
     assert repr(found) == "<Stalls: 0 streams wait for their peer>"

@@ -73,7 +73,7 @@ async def test_a_call_whose_message_is_not_whole_in_time_has_its_deadline_exceed
     told = await peer.end_of(number)
     assert (told.status, told.details) == (DEADLINE_EXCEEDED, "Deadline Exceeded")
     assert (held.begun, peer.running) == ([], IDLE)
-    assert not peer.connection.streams
+    assert not peer.connection.streams.open
 
 
 @pytest.mark.parametrize("kind", ["one", "many"])
@@ -84,7 +84,7 @@ async def test_a_call_that_runs_too_long_is_cancelled_and_has_its_deadline_excee
     assert (told.status, told.details) == (DEADLINE_EXCEEDED, "Deadline Exceeded")
     assert (held.begun, held.cancelled) == ([b"hello"], 1)
     assert peer.running == IDLE
-    assert not peer.connection.streams
+    assert not peer.connection.streams.open
 
 
 @pytest.mark.parametrize("kind", ["one", "many"])
@@ -94,7 +94,7 @@ async def test_a_call_whose_time_is_up_before_it_begins_has_its_deadline_exceede
     told = await peer.end_of(number)
     assert told.status == DEADLINE_EXCEEDED
     assert peer.running == IDLE
-    assert not peer.connection.streams
+    assert not peer.connection.streams.open
 
 
 async def test_the_deadline_holds_while_a_call_waits_to_write(held: Held) -> None:
@@ -122,7 +122,7 @@ async def test_an_answer_that_its_caller_does_not_take_in_time_is_given_up() -> 
     number = peer.begin(SOON, framed(b""), end=True)
     told = await peer.end_of(number)
     assert (told.reset, told.trailers, peer.running) == (ErrorCodes.CANCEL, {}, IDLE)
-    assert not peer.connection.streams
+    assert not peer.connection.streams.open
 
 
 async def test_a_call_that_was_refused_and_whose_time_is_up_then_ends_once(
@@ -200,7 +200,7 @@ async def test_a_call_that_its_caller_leaves_before_it_begins_is_forgotten(
     number = peer.begin(LATE, framed(b"hello"))
     leave(peer, number)
     assert (held.begun, peer.running) == ([], IDLE)
-    assert not peer.connection.streams
+    assert not peer.connection.streams.open
 
 
 @LEAVING
@@ -214,7 +214,7 @@ async def test_a_call_that_its_caller_leaves_is_cancelled(
     leave(peer, number)
     await reaches(lambda: peer.running == IDLE)
     assert (held.begun, held.cancelled) == ([b"hello"], 1)
-    assert not peer.connection.streams
+    assert not peer.connection.streams.open
     assert not peer.told[number].headers
 
 
@@ -224,7 +224,7 @@ async def test_a_call_that_is_left_in_the_bytes_that_begin_it_is_forgotten(held:
     number = peer.begin(LATE)
     peer.reset_at_once(number, framed(b"hello"))
     await reaches(lambda: peer.running == IDLE)
-    assert not peer.connection.streams
+    assert not peer.connection.streams.open
 
 
 async def test_a_call_that_is_left_while_it_waits_to_write_is_cancelled(held: Held) -> None:
@@ -456,7 +456,7 @@ async def test_the_drain_counts_a_call_while_it_runs(held: Held) -> None:
 async def test_the_repr_of_a_call_says_how_far_it_is(held: Held) -> None:
     peer = RawPeer(Method(held))
     number = peer.begin(data=framed(b"hello")[:-1])
-    call = peer.connection.streams[number].receiver
+    call = peer.connection.streams.open[number].receiver
     assert repr(call) == "<RpcCall /tests.Calls/Call: not begun>"
     peer.send(number, b"o", end=True)
     assert repr(call) == "<RpcCall /tests.Calls/Call: running>"

@@ -87,7 +87,7 @@ async def test_a_call_whose_only_message_does_not_come_is_refused(method: Counte
     told = await peer.end_of(number)
     check_is_told(told, NOTHING_SENT)
     assert (peer.running, guard.refusals.counts) == (IDLE, {("grpc", "DEADLINE_EXCEEDED"): 1})
-    assert not peer.connection.streams
+    assert not peer.connection.streams.open
 
 
 async def test_who_sends_on_after_that_is_told_that_nobody_hears_it(method: Counted) -> None:
@@ -167,11 +167,11 @@ async def test_an_answer_that_its_caller_does_not_take_is_not_kept() -> None:
     peer = RawPeer(Method(large))
     peer.takes_data = False
     number = peer.begin(data=framed(b""), end=True)
-    await reaches(lambda: peer.connection.unsent > 0)
+    await reaches(lambda: peer.connection.streams.unsent > 0)
     wait(peer)
     check_is_told(await peer.end_of(number), NOTHING_TAKEN)
-    assert (peer.running, peer.connection.unsent) == (IDLE, 0)
-    assert not peer.connection.streams
+    assert (peer.running, peer.connection.streams.unsent) == (IDLE, 0)
+    assert not peer.connection.streams.open
 
 
 class Writer:
@@ -196,11 +196,11 @@ async def test_a_call_that_writes_to_who_does_not_take_it_is_cancelled(*, shows_
     peer = RawPeer(Method(writer, is_keyless=True), Guard(Drain(), Refusals(), access))
     peer.takes_data = False
     number = peer.begin(data=framed(b""), end=True)
-    await reaches(lambda: peer.connection.unsent > 0)
+    await reaches(lambda: peer.connection.streams.unsent > 0)
     wait(peer)
     check_is_told(await peer.end_of(number), NOTHING_TAKEN)
     await reaches(lambda: peer.running == IDLE)
-    assert (writer.cancelled, peer.connection.unsent) == (1, 0)
+    assert (writer.cancelled, peer.connection.streams.unsent) == (1, 0)
 
 
 async def test_what_is_told_soon_anyway_is_told_so(method: Counted) -> None:

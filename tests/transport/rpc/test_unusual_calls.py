@@ -246,7 +246,7 @@ async def test_a_call_of_what_is_not_offered_may_be_given_up_before_it_is_told()
     peer = RawPeer(ECHO)
     number = peer.begin({b":path": b"/nothing"})
     peer.reset(number)
-    assert not peer.connection.streams
+    assert not peer.connection.streams.open
     assert (await peer.answered(data=framed(b"hello"))).status == 0
 
 
@@ -266,7 +266,7 @@ async def test_what_is_no_request_is_given_up() -> None:
     peer = RawPeer(ECHO)
     told = peer.told[peer.begin({b"grpc-timeout": b"soon"}, end=True)]
     assert told.reset == 1
-    assert not peer.connection.streams
+    assert not peer.connection.streams.open
 
 
 async def test_a_call_sees_what_its_caller_tells_and_where_it_is() -> None:

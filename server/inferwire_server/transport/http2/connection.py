@@ -1,6 +1,7 @@
 """One connection: what its frames mean to each stream, and the answers that the protocol itself asks for.
 
-It does no I/O. What a peer may make this side keep or do is bounded, by the limits below.
+It does no I/O. What a peer may make this side keep or do is bounded: of streams by `streams`, of headers by what puts
+them together and reads them, of all else by `chatter`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.chatter import Chatter
 from inferwire_server.transport.http2.frame_reader import MOST_FRAME_BYTES, FrameReader
 from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
 from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, UNPACKED_TIMES, Field, HeaderBlocks
@@ -17,23 +19,10 @@ from inferwire_server.transport.http2.outflow import Outflow, Write
 from inferwire_server.transport.http2.peer_settings import apply_settings
 from inferwire_server.transport.http2.stalls import Stalls
 from inferwire_server.transport.http2.stream import STREAM_WINDOW, Receiver, Stream
-
-MOST_STREAMS = 10_000
-"""How many streams a peer may have open."""
+from inferwire_server.transport.http2.streams import MOST_STREAMS, Streams
 
 _REPLENISH_BYTES = 2**30
 """After how many bytes of data a peer may send as many more on all streams together: each stream has its own bound."""
-
-_MOST_IDLE_FRAMES = 1000
-"""How many frames may come that bring no call further, before data goes either way or some seconds have passed. Each
-takes time, and some want an answer."""
-
-_MOST_SETTINGS = 100
-"""How many frames of settings may come before some seconds have passed, whatever else comes: each may change the window
-of every stream."""
-
-_MOST_UNHEARD = 1000
-"""How many streams may be half open, since this side has ended them and the peer has not."""
 
 _LEAVE = b"leaving."
 """What a ping says whose answer shows that the peer knows that this side leaves."""
@@ -58,7 +47,7 @@ class Connection(Generic[H]):
 
     Attributes:
         outflow: What goes out.
-        streams: The streams that are open, by their numbers.
+        streams: Its streams.
         is_greeted: Whether the peer has said that it speaks HTTP/2.
     """
 
@@ -72,7 +61,7 @@ class Connection(Generic[H]):
     ) -> None:
         self.outflow = Outflow(write)
         self._on_done = on_done
-        self.streams: dict[int, Stream] = {}
+        self.streams = Streams(self.outflow, self._check_done)
         most_unpacked_bytes = most_header_bytes * UNPACKED_TIMES
         self._blocks = HeaderBlocks(read_headers, most_unpacked_bytes)
         self._open_stream = open_stream
@@ -82,32 +71,19 @@ class Connection(Generic[H]):
         self.is_greeted = False
         self._is_parting = False
         self._has_settings = False
-        self._settings_taken = 0
-        self._unheard: dict[int, None] = {}
-        self._last_stream = 0
-        self._last_taken = frames.LARGEST_STREAM
+        self._chatter = Chatter()
         self._taken_in = 0
         self._data: Stream | None = None
         self._data_ends = False
         self._stalls = Stalls()
 
     def __repr__(self) -> str:
-        return f"<Connection: {len(self.streams)} streams, {self.outflow!r}>"
+        return f"<Connection: {len(self.streams.open)} streams, {self.outflow!r}>"
 
     @property
     def is_done(self) -> bool:
         """Whether this side has left, and all that the peer had begun is over: `on_done` is called then, too."""
-        return self._last_taken != frames.LARGEST_STREAM and not self.streams
-
-    @property
-    def unsent(self) -> int:
-        """How many bytes of data wait for the peer to take them."""
-        return sum(stream.unsent for stream in self.streams.values())
-
-    @property
-    def ending(self) -> int:
-        """How many streams wait for nothing but the peer, which has not taken all that was said on them."""
-        return sum(stream.is_ending for stream in self.streams.values())
+        return self.streams.last_taken != frames.LARGEST_STREAM and not self.streams.open
 
     @property
     def has_more(self) -> bool:
@@ -136,8 +112,8 @@ class Connection(Generic[H]):
 
         This is called every few seconds, and forgets how much has come that brings nothing further.
         """
-        self.outflow.idle_frames = self._settings_taken = 0
-        for stream in self._stalls.found(self.streams.values(), self.outflow.sent - unread, now, stall_s):
+        self._chatter.forget()
+        for stream in self._stalls.found(self.streams.open.values(), self.outflow.sent - unread, now, stall_s):
             stream.receiver.take_stall()
 
     def part(self) -> None:
@@ -150,21 +126,21 @@ class Connection(Generic[H]):
 
     def leave(self) -> None:
         """Take no more streams than have begun."""
-        if self._last_taken == frames.LARGEST_STREAM:
-            self._last_taken = self._last_stream
+        streams = self.streams
+        if streams.last_taken == frames.LARGEST_STREAM:
+            streams.last_taken = streams.last_begun
             if self.is_greeted:
-                self.outflow.emit(frames.goaway(self._last_taken, ErrorCode.NO_ERROR))
+                self.outflow.emit(frames.goaway(streams.last_taken, ErrorCode.NO_ERROR))
             self._check_done()
 
     def fail(self, failure: ConnectionFailed) -> None:
         """Tell the peer why nothing more is taken from it."""
-        self.outflow.emit(frames.goaway(min(self._last_stream, self._last_taken), failure.code, failure.why))
+        last = min(self.streams.last_begun, self.streams.last_taken)
+        self.outflow.emit(frames.goaway(last, failure.code, failure.why))
 
     def lose(self) -> None:
         """End all streams: there is no connection any more."""
-        streams, self.streams = tuple(self.streams.values()), {}
-        for stream in streams:
-            stream.end()
+        self.streams.lose()
 
     def pause(self) -> None:
         """Send no more data for now."""
@@ -194,8 +170,8 @@ class Connection(Generic[H]):
     def take_frame(self, kind: int, flags: int, number: int, content: bytes) -> None:
         """Take a frame that has come as a whole."""
         match kind:
-            case frames.HEADERS:
-                self._take_headers(flags, number, content)
+            case frames.HEADERS | frames.CONTINUATION:
+                self._take_headers(kind, flags, number, content)
             case frames.DATA:
                 self._take_padded(flags, number, content)
             case frames.WINDOW_UPDATE:
@@ -206,8 +182,6 @@ class Connection(Generic[H]):
                 self._take_ping(flags, number, content)
             case frames.RST_STREAM:
                 self._take_reset(number, content)
-            case frames.CONTINUATION:
-                self._continue_headers(flags, number, content)
             case frames.PUSH_PROMISE:
                 raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a client cannot promise anything")
             case frames.GOAWAY if number:
@@ -227,7 +201,7 @@ class Connection(Generic[H]):
         if size:
             self._data, self._data_ends = stream, ends
         elif ends:
-            self._unheard.pop(number, None)
+            self.streams.hear_end(number)
             self._hand_on(stream, memoryview(b""), is_last=True)
         else:
             self._count_idle()
@@ -253,11 +227,10 @@ class Connection(Generic[H]):
         if self._taken_in >= _REPLENISH_BYTES:
             self.outflow.emit(frames.window_update(0, self._taken_in))
             self._taken_in = 0
-        self._check_begun(number)
-        stream = self.streams.get(number)
+        stream = self.streams.find(number)
         if stream is None:
-            if number in self._unheard and size:
-                self._hush(number)
+            if size:
+                self.streams.hear(number)
             return None
         if stream.has_peer_ended:
             stream.reset(ErrorCode.STREAM_CLOSED)
@@ -272,49 +245,42 @@ class Connection(Generic[H]):
         if stream is None or stream.is_over:
             return
         if len(data):
-            self.outflow.idle_frames = 0
+            self._chatter.idle_frames = 0
         if is_last:
             stream.has_peer_ended = True
         stream.receiver.take_data(data, is_last=is_last)
 
-    def _take_headers(self, flags: int, number: int, content: bytes) -> None:
-        block = self._block.begin(flags, number, content)
+    def _take_headers(self, kind: int, flags: int, number: int, content: bytes) -> None:
+        take = self._block.begin if kind == frames.HEADERS else self._block.go_on
+        block = take(flags, number, content)
         if block is None:
             self._count_idle()
         else:
-            self._take_block(flags, number, block)
-
-    def _continue_headers(self, flags: int, number: int, content: bytes) -> None:
-        begun = self._block.flags
-        block = self._block.go_on(flags, number, content)
-        if block is None:
-            self._count_idle()
-        else:
-            self._take_block(begun, number, block)
+            self._take_block(self._block.flags, number, block)
 
     def _take_block(self, flags: int, number: int, block: bytes) -> None:
         # Whatever becomes of the stream, what its headers add to what the connection remembers counts.
         said = self._blocks.read(block)
         ends = flags & frames.END_STREAM != 0
-        if number <= self._last_stream:
-            self._take_trailers(number, ends=ends)
-            return
         if number % 2 == 0:
             raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"a client cannot begin stream {number}")
-        self._last_stream = number
-        if number > self._last_taken:
+        streams = self.streams
+        if number <= streams.last_begun:
+            self._take_trailers(number, ends=ends)
+            return
+        streams.last_begun = number
+        if number > streams.last_taken:
             return
         if isinstance(said, Refused):
             self.outflow.emit(frames.rst_stream(number, ErrorCode.PROTOCOL_ERROR))
-        elif len(self.streams) >= MOST_STREAMS:
+        elif len(streams.open) >= MOST_STREAMS:
             self.outflow.emit(frames.rst_stream(number, ErrorCode.REFUSED_STREAM))
         else:
-            self._begin_stream(Stream(number, self.outflow, self._forget), said, ends=ends)
+            self._begin_stream(streams.begin(number), said, ends=ends)
 
     def _begin_stream(self, stream: Stream, said: H, *, ends: bool) -> None:
-        self.outflow.idle_frames = 0
+        self._chatter.idle_frames = 0
         stream.has_peer_ended = ends
-        self.streams[stream.id] = stream
         receiver = self._open_stream(stream, said)
         if receiver is not None:
             stream.receiver = receiver
@@ -323,16 +289,13 @@ class Connection(Generic[H]):
 
     def _take_trailers(self, number: int, *, ends: bool) -> None:
         """Take headers that come behind data, of which nothing is wanted but that they end the stream."""
-        stream = self.streams.get(number)
+        stream = self.streams.find(number)
         if stream is None:
-            if number % 2 == 0 or not number:
-                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"a client cannot begin stream {number}")
-            self._unheard.pop(number, None)
-            return
-        if stream.has_peer_ended or not ends:
+            self.streams.hear_end(number)
+        elif stream.has_peer_ended or not ends:
             stream.reset(ErrorCode.STREAM_CLOSED if stream.has_peer_ended else ErrorCode.PROTOCOL_ERROR)
-            return
-        self._hand_on(stream, memoryview(b""), is_last=True)
+        else:
+            self._hand_on(stream, memoryview(b""), is_last=True)
 
     def _take_window(self, number: int, content: bytes) -> None:
         more = _number(content, "a window update") & frames.LARGEST_WINDOW
@@ -343,8 +306,7 @@ class Connection(Generic[H]):
                 raise ConnectionFailed(code, f"the window cannot grow by {more} bytes")
             self.outflow.flush()
             return
-        self._check_begun(number)
-        stream = self.streams.get(number)
+        stream = self.streams.find(number)
         if stream is None:
             return
         stream.window += more
@@ -363,11 +325,8 @@ class Connection(Generic[H]):
             self._count_idle()
             return
         self._has_settings = True
-        self._settings_taken += 1
-        if self._settings_taken > _MOST_SETTINGS:
-            sentence = f"{_MOST_SETTINGS} frames of settings have come within a few seconds"
-            raise ConnectionFailed(ErrorCode.ENHANCE_YOUR_CALM, sentence)
-        apply_settings(content, self.outflow, self.streams.values())
+        self._chatter.count_settings()
+        apply_settings(content, self.outflow, self.streams.open.values())
         self.outflow.emit(frames.frame(frames.SETTINGS, frames.ACK))
         self.outflow.flush()
 
@@ -384,60 +343,22 @@ class Connection(Generic[H]):
 
     def _take_reset(self, number: int, content: bytes) -> None:
         _number(content, "a reset")
-        self._check_begun(number)
-        stream = self.streams.pop(number, None)
+        stream = self.streams.find(number)
         if stream is None:
-            self._unheard.pop(number, None)
+            self.streams.hear_end(number)
             self._count_idle()
         else:
+            del self.streams.open[number]
             stream.end()
-
-    def _forget(self, stream: Stream) -> None:
-        """Let go of a stream that this side has ended, and notice what its peer still says on it."""
-        del self.streams[stream.id]
-        if not stream.has_peer_ended:
-            self._unheard[stream.id] = None
-            if stream.credit <= 0:
-                # It waits for leave to say more.
-                self._hush(stream.id)
-            elif len(self._unheard) > _MOST_UNHEARD:
-                self._hush(next(iter(self._unheard)))
-        self._check_done()
 
     def _check_done(self) -> None:
         """Say that all is over, but not before it is written."""
         if self.is_done and not self.outflow.is_gathering:
             self._on_done()
 
-    def _hush(self, number: int) -> None:
-        """Tell the peer that nobody hears what it says on a stream that has been answered.
-
-        It is not told before it says more: some clients would take it for a failure of what they are just sending, and
-        not look at the answer.
-        """
-        del self._unheard[number]
-        self.outflow.emit(frames.rst_stream(number, ErrorCode.NO_ERROR))
-
-    def _check_begun(self, number: int) -> None:
-        """Refuse a frame of a stream that has not begun, or of none.
-
-        Raises:
-            ConnectionFailed: PROTOCOL_ERROR.
-        """
-        if not 0 < number <= self._last_stream:
-            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"stream {number} has not begun")
-
     def _count_idle(self) -> None:
-        """Count a frame that brings no call further.
-
-        Raises:
-            ConnectionFailed: ENHANCE_YOUR_CALM, where too many have come one after the other.
-        """
-        self.outflow.idle_frames += 1
-        if self.outflow.idle_frames > _MOST_IDLE_FRAMES:
-            raise ConnectionFailed(
-                ErrorCode.ENHANCE_YOUR_CALM, f"{_MOST_IDLE_FRAMES} frames have come that bring no call further"
-            )
+        """Count a frame that brings no call further."""
+        self._chatter.count_idle(self.outflow.sent)
 
 
 def _first_frames(most_header_bytes: int) -> bytes:

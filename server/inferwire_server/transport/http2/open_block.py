@@ -13,21 +13,18 @@ class OpenBlock:
     """The block that has begun, if it goes on in further frames.
 
     Attributes:
-        flags: Those of the frame that it began with.
+        is_open: Whether it has begun and is not whole.
+        flags: Those of the frame that the latest block began with.
     """
 
-    __slots__ = ("_block", "_most_bytes", "_number", "flags")
+    __slots__ = ("_block", "_most_bytes", "_number", "flags", "is_open")
 
     def __init__(self, most_bytes: int = MOST_HEADER_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._block: bytearray | None = None
+        self._block = bytearray()
         self._number = 0
+        self.is_open = False
         self.flags = 0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a block has begun that is not whole."""
-        return self._block is not None
 
     def begin(self, flags: int, number: int, content: bytes) -> bytes | None:
         """Take the frame that a block begins with; give the block if it is whole.
@@ -41,9 +38,10 @@ class OpenBlock:
             if len(content) < _PRIORITY_BYTES:
                 raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "headers are cut short")
             content = content[_PRIORITY_BYTES:]
+        self.flags = flags
         if flags & frames.END_HEADERS:
             return content
-        self._block, self._number, self.flags = bytearray(content), number, flags
+        self._block, self._number, self.is_open = bytearray(content), number, True
         return None
 
     def go_on(self, flags: int, number: int, content: bytes) -> bytes | None:
@@ -52,7 +50,7 @@ class OpenBlock:
         Raises:
             ConnectionFailed: No block of this stream has begun, or it is too long.
         """
-        if self._block is None or number != self._number:
+        if not self.is_open or number != self._number:
             raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "headers go on that have not begun")
         self._block += content
         if len(self._block) > self._most_bytes:
@@ -60,7 +58,7 @@ class OpenBlock:
             raise ConnectionFailed(ErrorCode.ENHANCE_YOUR_CALM, sentence)
         if not flags & frames.END_HEADERS:
             return None
-        block, self._block = bytes(self._block), None
+        block, self._block, self.is_open = bytes(self._block), bytearray(), False
         return block
 
 

@@ -31,7 +31,6 @@ class Outflow:
         initial_window: How many it takes on a new stream.
         most_frame_bytes: How many it takes in a frame.
         is_paused: Whether the socket takes no more: what has been written is not read there.
-        idle_frames: How many frames have come that bring nothing further since data last went either way.
         owes_size_update: Whether the next block of headers must begin with HPACK's table size update.
     """
 
@@ -40,7 +39,6 @@ class Outflow:
         "_gathered",
         "_waiting",
         "_write",
-        "idle_frames",
         "initial_window",
         "is_paused",
         "most_frame_bytes",
@@ -56,7 +54,6 @@ class Outflow:
         self.initial_window = frames.DEFAULT_WINDOW
         self.most_frame_bytes = frames.SMALLEST_MAX_FRAME
         self.is_paused = False
-        self.idle_frames = 0
         self.owes_size_update = False
 
     def __repr__(self) -> str:

@@ -198,13 +198,13 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     @property
     def due_bytes(self) -> int:
         """How much has been said that the peer has not taken: it waits for leave, in the transport or in the system."""
-        return self._connection.unsent + self._unread_bytes
+        return self._connection.streams.unsent + self._unread_bytes
 
     @property
     def answers_due(self) -> int:
         """How many answers are whole and have not been taken; those that are all in the transport count as one."""
-        if self._connection.streams:
-            return self._connection.ending
+        if self._connection.streams.open:
+            return self._connection.streams.ending
         return int(self._transport.get_write_buffer_size() > 0)
 
     def cut_off(self) -> None:

@@ -105,7 +105,6 @@ class Stream:
             return
         self.window -= size
         self._outflow.window -= size
-        self._outflow.idle_frames = 0
         number = self.id
         self._outflow.emit(
             frames.head(HEADERS, END_HEADERS, number, len(headers)),
@@ -165,7 +164,6 @@ class Stream:
         pieces = _taken(self._queue, room)
         self.window -= room
         self._outflow.window -= room
-        self._outflow.idle_frames = 0
         self.unsent -= room
         self.sent_at = self._outflow.sent
         self._outflow.emit(frames.head(DATA, 0, self.id, room), *pieces)

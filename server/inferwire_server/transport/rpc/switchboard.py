@@ -9,11 +9,12 @@ from weakref import WeakSet
 import grpc
 
 from inferwire_server.errors import ServingError, shutting_down
-from inferwire_server.transport.http2.connection import MOST_STREAMS, Connection
+from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, write_block
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol
 from inferwire_server.transport.http2.stream import Receiver, Stream
+from inferwire_server.transport.http2.streams import MOST_STREAMS
 from inferwire_server.transport.rpc.call import CallSurroundings, RpcCall
 from inferwire_server.transport.rpc.call_head import CallHead, read_head
 from inferwire_server.transport.rpc.messages import MOST_BYTES

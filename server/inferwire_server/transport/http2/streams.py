@@ -1,0 +1,99 @@
+"""The streams of one connection: which are open, which its peer alone has still to end, and which may begin at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
+from inferwire_server.transport.http2.outflow import Outflow
+from inferwire_server.transport.http2.stream import Stream
+
+MOST_STREAMS = 10_000
+"""How many streams a peer may have open."""
+
+_MOST_UNHEARD = 1000
+"""How many streams may be half open, since this side has ended them and the peer has not."""
+
+
+class Streams:
+    """A connection's streams, by their numbers.
+
+    Attributes:
+        open: Those that this side has not ended.
+        last_begun: The highest number that a stream has begun with.
+        last_taken: The highest number of a stream that is taken: any, until this side leaves.
+    """
+
+    __slots__ = ("_on_over", "_outflow", "_unheard", "last_begun", "last_taken", "open")
+
+    def __init__(self, outflow: Outflow, on_over: Callable[[], object]) -> None:
+        self._outflow = outflow
+        self._on_over = on_over
+        self._unheard: dict[int, None] = {}
+        self.open: dict[int, Stream] = {}
+        self.last_begun = 0
+        self.last_taken = frames.LARGEST_STREAM
+
+    def __repr__(self) -> str:
+        return f"<Streams: {len(self.open)} open, {len(self._unheard)} half open>"
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes of data wait for the peer to take them."""
+        return sum(stream.unsent for stream in self.open.values())
+
+    @property
+    def ending(self) -> int:
+        """How many wait for nothing but the peer, which has not taken all that was said on them."""
+        return sum(stream.is_ending for stream in self.open.values())
+
+    def begin(self, number: int) -> Stream:
+        """Open a stream."""
+        stream = self.open[number] = Stream(number, self._outflow, self._forget)
+        return stream
+
+    def find(self, number: int) -> Stream | None:
+        """Give an open stream; None for one that was.
+
+        Raises:
+            ConnectionFailed: PROTOCOL_ERROR for one that has not begun, or none.
+        """
+        if not 0 < number <= self.last_begun:
+            raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"stream {number} has not begun")
+        return self.open.get(number)
+
+    def hear(self, number: int) -> None:
+        """Hear that the peer says more on a stream that this side has ended. It is told once that nobody hears it.
+
+        It is not told before: some clients would take it for a failure of what they are just sending, and not look at
+        the answer.
+        """
+        if number in self._unheard:
+            self._hush(number)
+
+    def hear_end(self, number: int) -> None:
+        """Hear that the peer, too, has ended a stream."""
+        self._unheard.pop(number, None)
+
+    def lose(self) -> None:
+        """End all: there is no connection any more."""
+        streams, self.open = tuple(self.open.values()), {}
+        for stream in streams:
+            stream.end()
+
+    def _forget(self, stream: Stream) -> None:
+        """Let go of a stream that this side has ended, and notice what its peer still says on it."""
+        del self.open[stream.id]
+        if not stream.has_peer_ended:
+            self._unheard[stream.id] = None
+            if stream.credit <= 0:
+                # It waits for leave to say more.
+                self._hush(stream.id)
+            elif len(self._unheard) > _MOST_UNHEARD:
+                self._hush(next(iter(self._unheard)))
+        self._on_over()
+
+    def _hush(self, number: int) -> None:
+        del self._unheard[number]
+        self._outflow.emit(frames.rst_stream(number, ErrorCode.NO_ERROR))
