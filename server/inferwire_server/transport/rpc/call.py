@@ -1,40 +1,32 @@
-"""One gRPC call on its stream: the caller's messages in, the answer out, its time limit, and its end."""
+"""One gRPC call on its stream: its beginning, its answer, its time limit and its end. `inbox` has what comes in."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Hashable
+from collections.abc import Coroutine, Hashable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import grpc
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.frames import ErrorCode
-from inferwire_server.transport.http2.stream import STREAM_WINDOW, Receiver, Stream
+from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
-from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES, MessageReader, Packed, unpacked
+from inferwire_server.transport.rpc.inbox import Inbox
+from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES, Packed
 from inferwire_server.transport.rpc.methods import Guard, Method
 from inferwire_server.transport.rpc.status import ANSWER_HEADERS, OK, RpcStatus
 from inferwire_server.transport.rpc.unread import Refusal, Unread
-
-_MOST_UNREAD_BYTES = STREAM_WINDOW
-"""How much may wait for a call to read it before its caller may send no more."""
-
-_LISTED_BYTES = 64
-"""What a message takes that waits, beside its bytes."""
 
 _MOST_UNSENT_BYTES = 64 * 1024
 """How much may wait for a caller to take it before its call may write no more."""
 
 _DEADLINE = RpcStatus(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
 _CANCELLED = RpcStatus(grpc.StatusCode.CANCELLED, "the call was cancelled")
-_NO_MESSAGE = RpcStatus(grpc.StatusCode.INTERNAL, "the call ended before its message, expected one")
 _NOTHING_SENT = "no more of the message has come for too long"
 _NOTHING_TAKEN = "no more of the answer has been taken for too long"
-_TWO_MESSAGES = RpcStatus(grpc.StatusCode.INTERNAL, "the call has more messages than one, expected one")
 
 
 class HasPeer(Protocol):
@@ -70,22 +62,17 @@ class RpcCall:
 
     __slots__ = (
         "_around",
-        "_failure",
-        "_has_all",
         "_has_begun",
         "_has_heard",
         "_head",
+        "_inbox",
         "_is_cancelled",
         "_is_running",
         "_limit",
         "_loop",
-        "_messages",
         "_method",
-        "_reader",
-        "_reading",
         "_socket",
         "_stream",
-        "_unread_bytes",
         "_why_cancelled",
         "_writing",
         "task",
@@ -105,17 +92,12 @@ class RpcCall:
         self._socket = socket
         self._around = around
         self._loop = asyncio.get_running_loop()
-        self._reader = MessageReader(head.encoding, around.most_message_bytes)
-        self._messages: deque[bytes] = deque()
-        self._failure: Exception | None = None
-        self._unread_bytes = 0
-        self._has_all = False
+        self._inbox = Inbox(stream, head.encoding, around.most_message_bytes, takes_many=method.takes_stream)
         self._has_heard = False
         self._has_begun = False
         self._is_cancelled = False
         self._is_running = False
         self._why_cancelled = _CANCELLED
-        self._reading: asyncio.Future[None] | None = None
         self._writing: asyncio.Future[None] | None = None
         self.task: asyncio.Task[None] | None = None
         around.calls.add(self)
@@ -146,25 +128,13 @@ class RpcCall:
     def awaits_data(self) -> bool:
         """Whether the caller is in the middle of a message, or has not sent the only one that the method takes.
 
-        It is not while more waits to be read than a caller may send. Between messages it may take any time.
+        Between messages it may take any time.
         """
-        if self._method.takes_stream:
-            return self._failure is None and not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
-        return self.task is None
+        return self._inbox.awaits_data if self._method.takes_stream else self.task is None
 
-    async def read(self) -> bytes | None:
+    def read(self) -> Coroutine[Any, Any, bytes | None]:
         """Give the next message; None once there is none."""
-        while not self._messages:
-            if self._failure is not None:
-                raise self._failure
-            if self._has_all:
-                return None
-            self._reading = self._loop.create_future()
-            await self._reading
-        message = self._messages.popleft()
-        self._unread_bytes -= _LISTED_BYTES + len(message)
-        self._expect()
-        return await self._unpacked(message) if isinstance(message, Packed) else message
+        return self._inbox.read()
 
     @property
     def has_room(self) -> bool:
@@ -193,31 +163,17 @@ class RpcCall:
         await self.wait_for_room()
 
     def take_data(self, data: memoryview, *, is_last: bool) -> None:
-        """Take what has come, and begin what waits for it."""
+        """Take what has come, and begin once the only message has."""
         self._has_heard = True
-        if self._failure is not None:
+        inbox = self._inbox
+        if inbox.failure is not None:
             return
         try:
-            for message in self._reader.take(data):
-                self._messages.append(message)
-                self._unread_bytes += _LISTED_BYTES + len(message)
+            inbox.take(data, is_last=is_last)
+            if is_last and not self._method.takes_stream:
+                self._start(inbox.only())
         except (ServingError, RpcStatus) as error:
             self.refuse(error)
-            return
-        if is_last and not self._reader.is_between:
-            # A new one: what is raised keeps its traceback, and so every value in those frames.
-            self.refuse(RpcStatus(grpc.StatusCode.INTERNAL, "the call ended in the middle of a message"))
-            return
-        self._has_all = is_last
-        if self._method.takes_stream:
-            _wake(self._reading)
-        elif len(self._messages) > 1 or (self._messages and not self._reader.is_between):
-            self.refuse(_TWO_MESSAGES)
-            return
-        elif is_last:
-            self._begin()
-        if not is_last:
-            self._expect()
 
     def take_end(self) -> None:
         """Cancel what runs: nobody waits for it."""
@@ -225,7 +181,8 @@ class RpcCall:
 
     def take_room(self) -> None:
         """Write on."""
-        _wake(self._writing)
+        if self._writing is not None and not self._writing.done():
+            self._writing.set_result(None)
 
     def take_stall(self) -> None:
         """End the call, and tell its caller why: what it has not taken is not sent any more."""
@@ -253,8 +210,7 @@ class RpcCall:
     def refuse(self, error: ServingError | RpcStatus) -> None:
         """Refuse what comes: at once, or where the call reads it."""
         if self._method.takes_stream:
-            self._failure = error
-            _wake(self._reading)
+            self._inbox.fail(error)
             return
         self._fail(self._around.guard.refuse(error, self._head, self.peer))
         self._end()
@@ -266,12 +222,6 @@ class RpcCall:
             self._start(b"")
         return Unread(self)
 
-    def _begin(self) -> None:
-        if not self._messages:
-            self.refuse(_NO_MESSAGE)
-            return
-        self._start(self._messages.popleft())
-
     def _start(self, message: bytes) -> None:
         self.task = self._loop.create_task(self._run(message))
 
@@ -282,7 +232,7 @@ class RpcCall:
         guard.drain.enter()
         try:
             if isinstance(message, Packed):
-                message = await self._unpacked(message)
+                message = await self._inbox.unpack(message)
             self._answer(await self._method.call(message, self))
         except asyncio.CancelledError:
             self._fail(self._why_cancelled)
@@ -292,23 +242,19 @@ class RpcCall:
             guard.drain.leave()
             self._end()
 
-    async def _unpacked(self, message: Packed) -> bytes:
-        """Decompress a message, on a thread: a few bytes may become a great many."""
-        return await asyncio.to_thread(unpacked, message, self._head.encoding, self._around.most_message_bytes)
-
     def _answer(self, message: bytes | None) -> None:
         stream = self._stream
         if stream.is_over:
             return
-        if message is None or self._has_begun:
-            if not self._has_begun:
-                stream.start(ANSWER_HEADERS)
-            if message is not None:
-                stream.write((PREFIX.pack(0, len(message)), message), PREFIX_BYTES + len(message))
-            stream.finish(OK)
-        else:
+        if message is not None and not self._has_begun:
             size = len(message)
             stream.answer(ANSWER_HEADERS, (PREFIX.pack(0, size), message), PREFIX_BYTES + size, OK)
+            return
+        if message is not None:
+            self.send(message)
+        elif not self._has_begun:
+            stream.start(ANSWER_HEADERS)
+        stream.finish(OK)
 
     def _fail(self, status: RpcStatus) -> None:
         if self._stream.is_over:
@@ -331,17 +277,3 @@ class RpcCall:
         self._around.calls.discard(self)
         if self._limit is not None and self._stream.is_over:
             self._limit.cancel()
-
-    def _expect(self) -> None:
-        """Let the caller send on, unless what it has sent is not read."""
-        if self._method.takes_stream and self._unread_bytes > _MOST_UNREAD_BYTES:
-            return
-        missing = self._reader.missing
-        if self._stream.credit < max(missing, STREAM_WINDOW // 2):
-            # A second message is heard of, where there should be one.
-            self._stream.expect(max(missing, STREAM_WINDOW if self._method.takes_stream else PREFIX_BYTES))
-
-
-def _wake(waiting: asyncio.Future[None] | None) -> None:
-    if waiting is not None and not waiting.done():
-        waiting.set_result(None)

@@ -1,0 +1,128 @@
+"""A call's messages on their way in: what has come of them, what waits to be read, and how much more may come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import grpc
+
+from inferwire_server.transport.http2.stream import STREAM_WINDOW, Stream
+from inferwire_server.transport.rpc.messages import PREFIX_BYTES, MessageReader, Packed, unpacked
+from inferwire_server.transport.rpc.status import RpcStatus
+
+_MOST_UNREAD_BYTES = STREAM_WINDOW
+"""How much may wait for a call to read it before its caller may send no more."""
+
+_LISTED_BYTES = 64
+"""What a message takes that waits, beside its bytes."""
+
+
+class Inbox:
+    """What comes on a stream: many messages, which are read one by one, or one, with which the call begins.
+
+    Attributes:
+        failure: Why nothing more is taken, if so: whoever reads hears of it behind what has come before.
+    """
+
+    __slots__ = (
+        "_encoding",
+        "_has_all",
+        "_messages",
+        "_most_bytes",
+        "_reader",
+        "_reading",
+        "_stream",
+        "_takes_many",
+        "_unread_bytes",
+        "failure",
+    )
+
+    def __init__(self, stream: Stream, encoding: str, most_bytes: int, *, takes_many: bool) -> None:
+        self._stream = stream
+        self._encoding = encoding
+        self._most_bytes = most_bytes
+        self._takes_many = takes_many
+        self._reader = MessageReader(encoding, most_bytes)
+        self._messages: deque[bytes] = deque()
+        self._unread_bytes = 0
+        self._has_all = False
+        self._reading: asyncio.Future[None] | None = None
+        self.failure: Exception | None = None
+
+    def __repr__(self) -> str:
+        return f"<Inbox: {len(self._messages)} messages wait, {self._reader.missing} bytes of another are missing>"
+
+    @property
+    def awaits_data(self) -> bool:
+        """Whether the caller is in the middle of a message. It is not waited for while more waits than it may send."""
+        return self.failure is None and not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
+
+    def take(self, data: memoryview, *, is_last: bool) -> None:
+        """Take what has come, and wake who waits for it.
+
+        Raises:
+            ServingError: TOO_LARGE.
+            RpcStatus: It is no message, or one more than there is to be.
+        """
+        reader, messages = self._reader, self._messages
+        for message in reader.take(data):
+            messages.append(message)
+            self._unread_bytes += _LISTED_BYTES + len(message)
+        is_between = reader.is_between
+        if is_last and not is_between:
+            raise RpcStatus(grpc.StatusCode.INTERNAL, "the call ended in the middle of a message")
+        if not self._takes_many and (len(messages) > 1 or (messages and not is_between)):
+            raise RpcStatus(grpc.StatusCode.INTERNAL, "the call has more messages than one, expected one")
+        self._has_all = is_last
+        if (reading := self._reading) is not None and not reading.done():
+            reading.set_result(None)
+        if not is_last:
+            self._expect()
+
+    def fail(self, error: Exception) -> None:
+        """Take nothing more, and have whoever reads hear why."""
+        self.failure = error
+        if (reading := self._reading) is not None and not reading.done():
+            reading.set_result(None)
+
+    def only(self) -> bytes:
+        """Give the one message there is to be, once the caller has said all.
+
+        Raises:
+            RpcStatus: There is none.
+        """
+        if not self._messages:
+            raise RpcStatus(grpc.StatusCode.INTERNAL, "the call ended before its message, expected one")
+        return self._messages.popleft()
+
+    async def read(self) -> bytes | None:
+        """Give the next message; None once there is none.
+
+        Raises:
+            Exception: Why nothing more is taken.
+        """
+        while not self._messages:
+            if self.failure is not None:
+                raise self.failure
+            if self._has_all:
+                return None
+            self._reading = asyncio.get_running_loop().create_future()
+            await self._reading
+        message = self._messages.popleft()
+        self._unread_bytes -= _LISTED_BYTES + len(message)
+        self._expect()
+        return await self.unpack(message) if isinstance(message, Packed) else message
+
+    async def unpack(self, message: Packed) -> bytes:
+        """Decompress a message, on a thread: a few bytes may become a great many."""
+        return await asyncio.to_thread(unpacked, message, self._encoding, self._most_bytes)
+
+    def _expect(self) -> None:
+        """Let the caller send on, unless what it has sent is not read."""
+        if self._takes_many and self._unread_bytes > _MOST_UNREAD_BYTES:
+            return
+        missing = self._reader.missing
+        if self._stream.credit < max(missing, STREAM_WINDOW // 2):
+            # A second message is heard of, where there should be one.
+            self._stream.expect(max(missing, STREAM_WINDOW if self._takes_many else PREFIX_BYTES))
