@@ -7,9 +7,10 @@ and kept elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.callers import Caller, of_session
 from inferwire_server.errors import ServingError
 
 
@@ -21,6 +22,7 @@ class Session:
         streams: How many are open.
         expires_at: When it ends, unless another stream comes; None while one is open.
         key: What the API key is known by that it was last opened with, if one was shown.
+        caller: What its client is for turns among callers.
     """
 
     id: str
@@ -29,6 +31,7 @@ class Session:
     expires_at: float | None = None
     has_ended: bool = False
     key: bytes | None = None
+    caller: Caller = field(default_factory=of_session)
 
     def __repr__(self) -> str:
         state = "ended" if self.has_ended else "open" if self.streams else "in its grace"

@@ -10,9 +10,10 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from inferwire_server.core.callers import Caller
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import Binding
-from inferwire_server.core.scheduling.job import FINISHED, Caller, Job, Work
+from inferwire_server.core.scheduling.job import FINISHED, Job, Work
 from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import TallyOf
@@ -54,7 +55,7 @@ class Submission(NamedTuple):
     timeout_s: float | None = None
     binding: Binding | None = None
     received_at: float | None = None
-    caller: Caller = None
+    caller: Caller | None = None
 
 
 class Trace(Protocol):

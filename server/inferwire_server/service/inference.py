@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from inferwire_server.core.scheduling.job import Caller, Job, Work
+from inferwire_server.core.callers import Caller
+from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.specs import ModelSpec, PortKey
 from inferwire_server.core.states import StateAccess, WriteStates
@@ -73,7 +74,7 @@ class InferenceService:
         inference: Inference,
         on_end: Callable[[Job], Any],
         received_at: float | None = None,
-        caller: Caller = None,
+        caller: Caller | None = None,
         *,
         at_once: bool = False,
         is_named: bool = False,
@@ -95,7 +96,7 @@ class InferenceService:
         return self._submit(model, submission, wanted.sequence, on_end, at_once=at_once)
 
     def prepare_stack(
-        self, stack: Inference, received_at: float | None = None, caller: Caller = None
+        self, stack: Inference, received_at: float | None = None, caller: Caller | None = None
     ) -> list[Prepared]:
         """Check several executions at once, and divide them into single jobs.
 
@@ -153,7 +154,7 @@ class InferenceService:
         self,
         inference: Inference,
         received_at: float | None = None,
-        caller: Caller = None,
+        caller: Caller | None = None,
         waiting: AbstractContextManager[None] = _SIMPLY,
     ) -> Job:
         """Run an inference to its end. Cancelling this call cancels the inference.
@@ -191,7 +192,7 @@ class InferenceService:
         return 0
 
     def _prepared(
-        self, inference: Inference, received_at: float | None, caller: Caller, *, is_named: bool = False
+        self, inference: Inference, received_at: float | None, caller: Caller | None, *, is_named: bool = False
     ) -> tuple[Model, Submission]:
         """Find the model and put the inputs into its order."""
         wanted, given, executions = inference

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from inferwire_server.core.callers import Caller
 from inferwire_server.core.ledger import JobLedger, Kept
-from inferwire_server.core.scheduling.job import Caller, Job
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.inference import InferenceService
 from inferwire_server.service.values import Inference
@@ -45,7 +46,7 @@ class JobService:
         """What is kept of named jobs that have ended."""
         return self._ledger.kept
 
-    def start(self, inference: Inference, caller: Caller = None) -> str:
+    def start(self, inference: Inference, caller: Caller | None = None) -> str:
         """Queue an inference as a named job and give its name.
 
         Raises:

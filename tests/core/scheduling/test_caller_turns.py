@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from inferwire_proto.element_types import BY_NAME
+from inferwire_server.core.callers import at_host
 from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.core.scheduling.effects import Effect, Start
 from inferwire_server.core.scheduling.job import Job, Work
@@ -17,8 +18,14 @@ DONE = ((),)
 """The outcome of a run of one job: its outputs, none."""
 
 
-def a_job(caller: str, width: int = 1, priority: int = 0) -> Job:
-    return Job("m", Work((Tensor(U8, (1, width), bytes(width)),), (0,)), 0.0, priority, caller=caller)
+def a_job(host: str, width: int = 1, priority: int = 0) -> Job:
+    work = Work((Tensor(U8, (1, width), bytes(width)),), (0,))
+    return Job("m", work, 0.0, priority, caller=at_host(host))
+
+
+def host_of(job: Job) -> str:
+    assert job.caller is not None
+    return str(job.caller.identity)
 
 
 def a_scheduler(terms: Terms = DEFAULT_TERMS) -> Scheduler:
@@ -57,10 +64,11 @@ def test_callers_that_ask_again_and_again_do_not_keep_one_with_hundreds_out() ->
     for now in range(30):
         ((job,),) = started(scheduler.report("m", 0, DONE, 2.0 + now))
         ran.append(job)
-        if job.caller != "flood":
-            scheduler.submit(a_job(str(job.caller)), 2.0 + now)
-    assert [job.caller for job in ran] == ["flood", "b", "c"] * 10
-    assert [job for job in ran if job.caller == "flood"] == flood[:10]
+        host = host_of(job)
+        if host != "flood":
+            scheduler.submit(a_job(host), 2.0 + now)
+    assert [host_of(job) for job in ran] == ["flood", "b", "c"] * 10
+    assert [job for job in ran if host_of(job) == "flood"] == flood[:10]
 
 
 def test_a_batch_has_rows_of_each_caller_before_it_has_more_of_one() -> None:
@@ -95,4 +103,4 @@ def test_callers_that_have_nothing_waiting_are_forgotten_and_those_that_wait_kee
         scheduler.submit(urgent, 2.0)
         assert started(scheduler.report("m", 0, DONE, 3.0)) == [(urgent,)]
         assert len(lane.served) <= MOST_SERVED
-    assert ("patient", -1) in lane.served
+    assert (at_host("patient"), -1) in lane.served

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from inferwire_server.core.callers import at_host
 from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.scheduling.queue import JobQueue, Served
 
 
 def make_job(priority: int = 0, deadline: float | None = None, caller: str | None = None) -> Job:
-    return Job("m", Work((), ()), 0.0, priority, deadline, caller=caller)
+    return Job("m", Work((), ()), 0.0, priority, deadline, caller=None if caller is None else at_host(caller))
 
 
 def jobs_of(caller: str, count: int, priority: int = 0) -> list[Job]:
@@ -87,7 +88,7 @@ def test_who_comes_later_waits_for_one_job_of_each_caller_and_keeps_none_of_them
         queue.push(single)
         order += [queue.pop(), queue.pop()]
     assert order[::2] == flood[:3]
-    assert [job.caller for job in order[1::2]] == ["b", "b", "b"]
+    assert [job.caller for job in order[1::2]] == [at_host("b")] * 3
 
 
 def test_urgent_jobs_go_before_all_turns_and_cost_their_caller_none() -> None:

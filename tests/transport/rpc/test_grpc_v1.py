@@ -14,6 +14,7 @@ import pytest
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, types_pb2
+from inferwire_server.core.callers import of_connection
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
@@ -122,7 +123,7 @@ async def test_a_stack_is_for_the_stream(client: Client) -> None:
 
 async def test_an_answer_over_the_limit_is_refused(services: Services, sockets: SocketSessions) -> None:
     calls = InferenceCalls(services, sockets, max_message_bytes=20)
-    context: Any = SimpleNamespace(metadata=(), connection="a connection")
+    context: Any = SimpleNamespace(metadata=(), caller=of_connection())
     with pytest.raises(ServingError, match="at most 20 fit in a message"):
         await calls.infer(infer_request().SerializeToString(), context)
 
@@ -143,7 +144,7 @@ async def test_a_job_is_started_waited_for_and_collected(client: Client, models:
 
 async def test_a_job_whose_answer_is_refused_is_not_released(services: Services, sockets: SocketSessions) -> None:
     narrow, wide = (InferenceCalls(services, sockets, max_message_bytes=limit) for limit in (20, 1000))
-    context: Any = SimpleNamespace(metadata=(), connection="a connection")
+    context: Any = SimpleNamespace(metadata=(), caller=of_connection())
     start = inference_pb2.StartAsyncRequest(execution=execution(), raw=[ROW])
     started = await wide.start_async(start.SerializeToString(), context)
     job_id = inference_pb2.StartAsyncResponse.FromString(started).job_id

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.callers import Caller
 from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.scheduling.bindings import Binding
 from inferwire_server.core.states import StateAccess
@@ -103,13 +104,6 @@ def _without_inputs(outputs: tuple[int, ...], executions: int, one_by_one: bool)
     return Work((), outputs, executions=executions, one_by_one=one_by_one)
 
 
-Caller: TypeAlias = Hashable
-"""Whose a job is, by whatever tells callers apart; None for those that are not told apart, and take no turns.
-
-It is to be compared and not shown: it may be the id of a session, by which others could take that up.
-"""
-
-
 Result: TypeAlias = tuple[Tensor, ...] | ServingError
 """What an execution gave: the outputs, or why there are none."""
 
@@ -145,7 +139,7 @@ class Job:
 
     Attributes:
         binding: The binding whose slot it runs in; None for any of the slots that callers share.
-        caller: Whose it is: where several callers' jobs wait, they take turns.
+        caller: Whose it is: where several callers' jobs wait, they take turns. None for one that takes none.
         profile: What each layer took, where that was asked for; set by the slot.
         dropped: Which executions of a stack nobody waits for any more, by their positions in it.
         apart: What each execution of a stack gave, where neither `outputs` nor `error` can say it for all of them.
@@ -165,7 +159,7 @@ class Job:
     outputs: tuple[Tensor, ...] = ()
     error: ServingError | None = field(default=None)
     received_at: float | None = None
-    caller: Caller = None
+    caller: Caller | None = None
     profile: tuple[LayerTime, ...] = ()
     dropped: frozenset[int] = frozenset()
     apart: tuple[Result, ...] = ()

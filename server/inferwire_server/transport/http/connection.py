@@ -8,6 +8,7 @@ from collections.abc import Callable, Sized
 from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from inferwire_server.core.callers import Caller
 from inferwire_server.transport.http.joined_writes import JoinedWrites
 
 
@@ -31,14 +32,16 @@ class Connection:
     """What its requests share: one is answered at a time.
 
     Attributes:
+        caller: What its peer is for turns among callers.
         has_ended: Whether nothing more comes. The peer has gone or has closed its own side alone, which look alike
             until something is sent: answers go out, but nothing is worked at for it.
         is_lost: Whether the peer has gone.
     """
 
-    __slots__ = ("_on_lost", "flow", "has_ended", "is_lost", "transport")
+    __slots__ = ("_on_lost", "caller", "flow", "has_ended", "is_lost", "transport")
 
-    def __init__(self, transport: JoinedWrites, flow: FlowControl) -> None:
+    def __init__(self, transport: JoinedWrites, flow: FlowControl, caller: Caller) -> None:
+        self.caller = caller
         self.transport = transport
         self.flow = flow
         self.has_ended = self.is_lost = False

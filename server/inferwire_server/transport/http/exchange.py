@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 
 from starlette.types import Scope, Send
 
+from inferwire_server.core.callers import Caller
 from inferwire_server.errors import bug
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
@@ -21,6 +22,11 @@ EXTENSION = "inferwire.exchange"
 
 class CallerConnection(Protocol):
     """Where a caller is answered, as an application sees it."""
+
+    @property
+    def caller(self) -> Caller:
+        """What it is for turns among callers."""
+        ...
 
     def watch(self, on_lost: Callable[[], None]) -> None:
         """Have this called when the caller is gone, until it is unwatched; ClientDisconnect where it is already."""

@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
+from inferwire_server.core.callers import at_host
 from inferwire_server.errors import shutting_down
 from inferwire_server.transport.http.awaited import Awaited, RequestTimeouts
 from inferwire_server.transport.http.connection import BoundedFlow, Connection
@@ -136,7 +137,8 @@ class HttpProtocol(HttpToolsProtocol):
         joined = JoinedWrites(transport, self.loop, self._requests)
         self.transport = joined
         self.flow = BoundedFlow(joined, self.pipeline)
-        self._connection = Connection(joined, self.flow)
+        host, _ = self.client or ("", None)
+        self._connection = Connection(joined, self.flow, at_host(host))
         self._shared.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -37,7 +37,8 @@ class Chatter:
             ConnectionFailed: ENHANCE_YOUR_CALM, where too many have come one after the other.
         """
         if sent != self._sent:
-            self._sent, self.idle_frames = sent, 0
+            self._sent = sent
+            self.idle_frames = 0
         self.idle_frames += 1
         if self.idle_frames > _MOST_IDLE_FRAMES:
             sentence = f"{_MOST_IDLE_FRAMES} frames have come that bring no call further"

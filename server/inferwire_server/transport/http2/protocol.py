@@ -76,7 +76,6 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
 
     Attributes:
         peer: Who is at the other end, as gRPC writes it: `ipv4:127.0.0.1:1234`, `ipv6:[::1]:1234` or `unix:`.
-        identity: What tells it from other connections, and may be kept without keeping it.
     """
 
     def __init__(self, connect: Callable[[Write, Http2Protocol[H]], Connection[H]], shared: Shared[H]) -> None:
@@ -86,7 +85,6 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self._is_closing = False
         self._is_deaf = False
         self.peer = ""
-        self.identity = object()
         self._transport: asyncio.Transport
         self._connection: Connection[H]
 

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Scope, Send
 
+from inferwire_server.core.callers import at_host
 from inferwire_server.errors import bug
 from inferwire_server.transport.http.exchange import EXTENSION, Exchanged, Headers
 from inferwire_server.transport.request_ids import HEADER
@@ -83,7 +84,13 @@ async def answer_of(app: ASGIApp, request: HttpRequest) -> HttpAnswer:
 
 
 class _NoConnection:
-    """Stands for the connection of a request whose caller is with another worker, which watches it."""
+    """Stands for the connection of a request whose caller is with another worker, which watches it.
+
+    Attributes:
+        caller: All of them together, for turns among callers.
+    """
+
+    caller = at_host("")
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id

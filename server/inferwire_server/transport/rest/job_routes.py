@@ -16,7 +16,7 @@ from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.names import check_name
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport.http.caller_watch import CallerWatch
-from inferwire_server.transport.http.exchange import host_of
+from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.http.responses import error_members, json_response
 from inferwire_server.transport.oip.inference import wanted_of
 from inferwire_server.transport.rest import documentation as doc
@@ -69,7 +69,7 @@ class JobRoutes:
         parsed = await read_request(self._services, request, self._max_body_bytes)
         check_name("the request's 'id'", parsed.form.request_id)
         parsed = parsed._replace(wanted=parsed.wanted._replace(is_profiled=is_profiled))
-        job_id = self._services.jobs.start(parsed.inference(), host_of(request.scope))
+        job_id = self._services.jobs.start(parsed.inference(), exchange_of(request.scope).connection.caller)
         job = await self._services.jobs.wait(job_id, 0)
         self._requests[job] = parsed._replace(inputs=())
         return json_response(self._status(job_id, job), 202, {"location": f"/inferwire/v1/jobs/{job_id}"})

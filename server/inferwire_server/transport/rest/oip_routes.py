@@ -10,7 +10,7 @@ from starlette.responses import Response
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.transport.http.caller_watch import CallerWatch
-from inferwire_server.transport.http.exchange import host_of
+from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.http.responses import error_members, json_response
 from inferwire_server.transport.oip.config import config
 from inferwire_server.transport.oip.metadata import extensions_of, model_metadata
@@ -72,7 +72,10 @@ class OipRoutes:
         """
         parsed = await read_request(self._services, request, self._max_body_bytes)
         job = await self._services.inference.infer(
-            parsed.inference(), parsed.received_at, host_of(request.scope), CallerWatch(request)
+            parsed.inference(),
+            parsed.received_at,
+            exchange_of(request.scope).connection.caller,
+            CallerWatch(request),
         )
         response = await answer(request, self._services, parsed, job)
         self._services.inference.answered(job)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Hashable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import grpc
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.callers import Caller, of_connection
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.frames import ErrorCode
 from inferwire_server.transport.http2.stream import Receiver, Stream
@@ -29,31 +29,21 @@ _NOTHING_SENT = "no more of the message has come for too long"
 _NOTHING_TAKEN = "no more of the answer has been taken for too long"
 
 
-class HasPeer(Protocol):
-    """A connection, of which is known where it leads, and which one it is."""
-
-    @property
-    def peer(self) -> str:
-        """Who is at the other end."""
-        ...
-
-    @property
-    def identity(self) -> Hashable:
-        """What tells it from others."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class CallSurroundings:
     """What the calls of a connection share.
 
     Attributes:
+        peer: Who is at the other end.
+        caller: What it is for turns among callers.
         calls: Those that have not ended, also where their caller has given them up.
     """
 
     guard: Guard
+    peer: str
     most_message_bytes: int
     most_header_bytes: int
+    caller: Caller = field(default_factory=of_connection)
     calls: set[RpcCall] = field(default_factory=set["RpcCall"])
 
 
@@ -71,7 +61,6 @@ class RpcCall:
         "_limit",
         "_loop",
         "_method",
-        "_socket",
         "_stream",
         "_why_cancelled",
         "_writing",
@@ -83,13 +72,11 @@ class RpcCall:
         stream: Stream,
         head: CallHead,
         method: Method,
-        socket: HasPeer,
         around: CallSurroundings,
     ) -> None:
         self._stream = stream
         self._head = head
         self._method = method
-        self._socket = socket
         self._around = around
         self._loop = asyncio.get_running_loop()
         self._inbox = Inbox(stream, head.encoding, around.most_message_bytes, takes_many=method.takes_stream)
@@ -117,12 +104,12 @@ class RpcCall:
     @property
     def peer(self) -> str:
         """Where the caller is."""
-        return self._socket.peer
+        return self._around.peer
 
     @property
-    def connection(self) -> Hashable:
-        """What tells its connection from others."""
-        return self._socket.identity
+    def caller(self) -> Caller:
+        """What its connection is for turns among callers."""
+        return self._around.caller
 
     @property
     def awaits_data(self) -> bool:
@@ -132,7 +119,7 @@ class RpcCall:
         """
         return self._inbox.awaits_data if self._method.takes_stream else self.task is None
 
-    def read(self) -> Coroutine[Any, Any, bytes | None]:
+    def read(self) -> Awaitable[bytes | None]:
         """Give the next message; None once there is none."""
         return self._inbox.read()
 

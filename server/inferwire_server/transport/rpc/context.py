@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Awaitable
 from typing import Protocol
 
+from inferwire_server.core.callers import Caller
 from inferwire_server.transport.rpc.call_head import Metadata
 
 
@@ -22,11 +23,11 @@ class Context(Protocol):
         ...
 
     @property
-    def connection(self) -> Hashable:
-        """What tells its connection from others, and is small enough to be kept."""
+    def caller(self) -> Caller:
+        """What its connection is for turns among callers."""
         ...
 
-    async def read(self) -> bytes | None:
+    def read(self) -> Awaitable[bytes | None]:
         """Give the next message of a caller that sends many; None once it has sent all.
 
         Raises:

@@ -9,7 +9,8 @@ from typing import TypeAlias
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
-from inferwire_server.core.scheduling.job import Caller, Job, JobState
+from inferwire_server.core.callers import Caller
+from inferwire_server.core.scheduling.job import Job, JobState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S
@@ -93,7 +94,7 @@ class InferenceCalls:
             )
         session = named_session(self._services.sessions, context)
         inference = decode_execution(request.execution, raw, session)
-        return inference, context.connection if session is None else session.id
+        return inference, context.caller if session is None else session.caller
 
     def _answer(self, message_type: _Response, job: Job) -> bytes:
         result, buffers = encode_result(job, job.result())

@@ -57,7 +57,7 @@ class OipStream:
 
     def __init__(self, services: Services, drain: Drain, context: Context, max_message_bytes: int) -> None:
         self._services = services
-        self._caller = context.connection
+        self._caller = context.caller
         self._max_message_bytes = max_message_bytes
         self._pending: deque[_Pending] = deque()
         self._is_reading = False

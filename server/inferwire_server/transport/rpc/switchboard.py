@@ -61,11 +61,11 @@ class Switchboard:
     def _connect(
         self, write: Write, socket: Http2Protocol[CallHead], most_header_bytes: int, most_message_bytes: int
     ) -> Connection[CallHead]:
-        around = CallSurroundings(self._guard, most_message_bytes, most_header_bytes)
+        around = CallSurroundings(self._guard, socket.peer, most_message_bytes, most_header_bytes)
         self._connections.add(around)
 
         def begin(stream: Stream, head: CallHead) -> Receiver | None:
-            return self._begin(stream, head, socket, around)
+            return self._begin(stream, head, around)
 
         return Connection(write, read_head, begin, socket.close, most_header_bytes)
 
@@ -87,9 +87,7 @@ class Switchboard:
     def _calls(self) -> tuple[RpcCall, ...]:
         return tuple(call for around in self._connections for call in around.calls)
 
-    def _begin(
-        self, stream: Stream, head: CallHead, socket: Http2Protocol[CallHead], around: CallSurroundings
-    ) -> Receiver | None:
+    def _begin(self, stream: Stream, head: CallHead, around: CallSurroundings) -> Receiver | None:
         if len(around.calls) >= MOST_STREAMS:
             # Those that it has given up count until their work has ended: else a peer could begin any number.
             stream.refuse()
@@ -111,11 +109,11 @@ class Switchboard:
         except ServingError as refusal:
             # Nothing of a message is taken in from whoever shows no key: a few could take all memory.
             if not method.is_keyless:
-                return Refusal(stream, self._guard.refuse(refusal, head, socket.peer))
+                return Refusal(stream, self._guard.refuse(refusal, head, around.peer))
             is_unread = not method.takes_stream
         if self._guard.drain.is_closed:
-            return Refusal(stream, self._guard.refuse(shutting_down(), head, socket.peer))
-        call = RpcCall(stream, head, method, socket, around)
+            return Refusal(stream, self._guard.refuse(shutting_down(), head, around.peer))
+        call = RpcCall(stream, head, method, around)
         return call.unread() if is_unread else call
 
 

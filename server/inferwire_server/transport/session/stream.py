@@ -15,7 +15,8 @@ from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
-from inferwire_server.core.scheduling.job import Caller, Job
+from inferwire_server.core.callers import Caller
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
@@ -60,7 +61,7 @@ class SessionStream:
         self._terms = terms
         self.outbox = Outbox(terms.max_message_bytes, services.inference.answered)
         self._session: Session | None = None
-        self._caller: Caller = None
+        self._caller: Caller | None = None
         self._plans = Plans(None)
 
     def __repr__(self) -> str:
@@ -81,7 +82,7 @@ class SessionStream:
         """
         message, raw = raw_fields.split(pb.SessionRequest, data, most_beside=MANY_SHORT_FIELDS)
         self._session = session = open_session(self._services, self._terms, message)
-        self._caller = session.id
+        self._caller = session.caller
         self._plans = Plans(session)
         answer = welcome(self._services, self._terms, session)
         self._take(message, raw, received_at, may_run=True)

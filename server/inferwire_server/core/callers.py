@@ -1,0 +1,44 @@
+"""Who a caller is, for turns among callers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class CallerKind(StrEnum):
+    """By what a caller is told from others."""
+
+    SESSION = "session"
+    CONNECTION = "connection"
+    HOST = "host"
+
+
+class Caller(NamedTuple):
+    """A caller, made once for a session or a connection. Callers that are equal are one, and share its turns.
+
+    Attributes:
+        identity: What no other of its kind has. It is kept with the caller's jobs, and small.
+    """
+
+    kind: CallerKind
+    identity: Hashable
+
+    def __repr__(self) -> str:
+        return f"<Caller: a {self.kind}>"
+
+
+def of_session() -> Caller:
+    """Make the caller that a new session is, whatever connections it goes on with."""
+    return Caller(CallerKind.SESSION, object())
+
+
+def of_connection() -> Caller:
+    """Make the caller that a new connection is."""
+    return Caller(CallerKind.CONNECTION, object())
+
+
+def at_host(host: str) -> Caller:
+    """Give the caller that all connections from a host are."""
+    return Caller(CallerKind.HOST, host)
