@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.callers import at_host
 from inferwire_server.core.scheduling.batching import Batching
+from inferwire_server.core.scheduling.caller_turns import MOST_SERVED
 from inferwire_server.core.scheduling.effects import Effect, Start
 from inferwire_server.core.scheduling.job import Job, Work
-from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, MOST_SERVED, Terms
+from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
 
@@ -98,9 +99,10 @@ def test_callers_that_have_nothing_waiting_are_forgotten_and_those_that_wait_kee
         scheduler.submit(job, 0.0)
     assert started(scheduler.report("m", 0, DONE, 1.0)) == [(patient[1],)]
     (lane,) = scheduler._lanes.values()  # pyright: ignore[reportPrivateUsage]
+    served = lane.turns._served  # pyright: ignore[reportPrivateUsage]
     for index in range(2 * MOST_SERVED):
         urgent = a_job(f"caller {index}")
         scheduler.submit(urgent, 2.0)
         assert started(scheduler.report("m", 0, DONE, 3.0)) == [(urgent,)]
-        assert len(lane.served) <= MOST_SERVED
-    assert (at_host("patient"), -1) in lane.served
+        assert len(served) <= MOST_SERVED
+    assert (at_host("patient"), -1) in served

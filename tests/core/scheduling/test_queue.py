@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from inferwire_server.core.callers import at_host
+from inferwire_server.core.scheduling.caller_turns import CallerTurns, InOrder
 from inferwire_server.core.scheduling.job import Job, Work
-from inferwire_server.core.scheduling.queue import JobQueue, Served
+from inferwire_server.core.scheduling.queue import JobQueue
 
 
 def make_job(priority: int = 0, deadline: float | None = None, caller: str | None = None) -> Job:
@@ -54,7 +55,7 @@ def test_removing_what_does_not_wait_is_an_error() -> None:
 
 def test_queues_that_share_arrivals_can_be_compared() -> None:
     arrivals = count()
-    one, other = JobQueue(arrivals), JobQueue(arrivals)
+    one, other = JobQueue(CallerTurns(arrivals)), JobQueue(InOrder(arrivals))
     one.push(make_job())
     other.push(make_job())
     assert one.first_rank is not None
@@ -122,8 +123,8 @@ def test_a_caller_that_cancels_all_its_jobs_lines_up_anew() -> None:
 
 
 def test_a_caller_has_its_turn_in_one_of_the_queues_that_share_turns() -> None:
-    arrivals, served = count(), Served()
-    one, other = JobQueue(arrivals, served), JobQueue(arrivals, served)
+    turns = CallerTurns()
+    one, other = JobQueue(turns), JobQueue(turns)
     a1, a2, a3 = jobs_of("a", 3)
     (b1,) = jobs_of("b", 1)
     for queue, job in ((one, a1), (other, a2), (one, a3), (other, b1)):
@@ -137,12 +138,10 @@ def test_a_caller_has_its_turn_in_one_of_the_queues_that_share_turns() -> None:
 def test_a_queue_in_order_knows_no_turns() -> None:
     a1, a2 = jobs_of("a", 2)
     (b1,) = jobs_of("b", 1, priority=1)
-    served: Served = {"a": 100, None: 100}
-    queue = JobQueue(served=served, is_in_order=True)
+    queue = JobQueue(InOrder())
     for job in (a1, a2, b1):
         queue.push(job)
     assert popped(queue) == [a1, a2, b1]
-    assert served == {"a": 100, None: 100}
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -150,8 +149,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        arrivals, served = count(), Served()
-        self.queues = [JobQueue(arrivals, served) for _ in range(2)]
+        turns = CallerTurns()
+        self.queues = [JobQueue(turns) for _ in range(2)]
         self.waiting: list[tuple[Job, int]] = []
         self.rows: dict[Job, int] = {}
         self.arrivals: dict[Job, int] = {}

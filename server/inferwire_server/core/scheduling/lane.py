@@ -13,9 +13,10 @@ from typing import NamedTuple, TypeAlias
 
 from inferwire_server.core.scheduling.batching import Batching, Group
 from inferwire_server.core.scheduling.bindings import Binding, Bindings, BindingTerms
+from inferwire_server.core.scheduling.caller_turns import CallerTurns, InOrder
 from inferwire_server.core.scheduling.fairness import Share
 from inferwire_server.core.scheduling.job import Job, Work
-from inferwire_server.core.scheduling.queue import JobQueue, Rank, Served, Turn
+from inferwire_server.core.scheduling.queue import JobQueue, Rank
 from inferwire_server.core.scheduling.ready_bindings import ReadyBindings
 from inferwire_server.core.scheduling.rows import count_rows
 from inferwire_server.core.scheduling.stacks import split_into_executions, split_stack
@@ -43,9 +44,6 @@ DEFAULT_TERMS = Terms()
 
 LONGEST_TURN_S = 0.005
 """How long a slot may be given to executions of one stack that it runs one by one."""
-
-MOST_SERVED = 1024
-"""How many callers are remembered although they may have nothing waiting."""
 
 _SMOOTHING = 1 / 8
 """How much the latest run counts in the pace."""
@@ -75,8 +73,8 @@ class Lane:
         slots: How many slots callers share. Those of bindings are numbered after them.
         idle: The shared slots that run nothing.
         ready: The bindings that have a job waiting and an idle slot.
-        served: When callers were served last, as far as that tells whose turn it is.
-        most_served: How many of these there are at the most, before it is looked whose jobs wait.
+        turns: Whose turn it is in the queues that callers share.
+        in_order: Whose turn it is in those of bindings: nobody's.
         running: What each busy slot runs, by its number.
         is_draining: Whether it takes no more jobs.
         pace_s: How long an execution takes by itself; None before the first.
@@ -88,21 +86,22 @@ class Lane:
     terms: Terms
     share: Share
     idle: deque[int]
+    turns: CallerTurns
+    in_order: InOrder
     bindings: Bindings | None = None
     ready: ReadyBindings = field(default_factory=ReadyBindings)
     queues: dict[Group | None, JobQueue] = field(default_factory=dict[Group | None, JobQueue])
-    served: Served = field(default_factory=dict[Turn, int])
-    most_served: int = MOST_SERVED
     running: dict[int, Run] = field(default_factory=dict[int, Run])
     is_draining: bool = False
     pace_s: float | None = None
     is_brief: bool = False
 
     @classmethod
-    def of(cls, model: ModelKey, slots: int, terms: Terms) -> Lane:
-        """Make the lane of a model with this many shared slots."""
+    def of(cls, model: ModelKey, slots: int, terms: Terms, arrivals: Iterator[int]) -> Lane:
+        """Make the lane of a model with this many shared slots, whose jobs are counted as they arrive."""
         bindings = None if terms.binding is None else Bindings(model, terms.binding, slots)
-        return cls(model, slots, terms, Share(terms.weight), deque(range(slots)), bindings)
+        turns, in_order = CallerTurns(arrivals), InOrder(arrivals)
+        return cls(model, slots, terms, Share(terms.weight), deque(range(slots)), turns, in_order, bindings)
 
     @property
     def has_delay(self) -> bool:
@@ -140,12 +139,12 @@ class Lane:
             pace_s = took_s / run.executions
             self.pace_s = pace_s if self.pace_s is None else self.pace_s + (pace_s - self.pace_s) * _SMOOTHING
 
-    def push(self, job: Job, arrivals: Iterator[int]) -> None:
+    def push(self, job: Job) -> None:
         """Let a job wait in the queue of those it may run with."""
         group = self.group_of(job.work, job.binding)
         queue = self.queues.get(group)
         if queue is None:
-            queue = self.queues[group] = JobQueue(arrivals, self.served, is_in_order=job.binding is not None)
+            queue = self.queues[group] = JobQueue(self.turns if job.binding is None else self.in_order)
         queue.push(job, 1 if group is None or job.binding is not None else count_rows(job.work))
         self._line_up(job.binding)
 
@@ -234,8 +233,7 @@ class Lane:
                 jobs.append(queue.pop())
                 space -= rows
         self._drop_if_empty(group)
-        if len(self.served) > self.most_served:
-            self._forget_served()
+        self.turns.forget_some(self.queues.values())
         return tuple(jobs)
 
     def held_until(self, group: Group | None) -> float | None:
@@ -272,13 +270,6 @@ class Lane:
         if binding is not None:
             queue = self.queues.get(binding)
             self.ready.put(binding, queue.first_rank if queue is not None and self._is_idle(binding) else None)
-
-    def _forget_served(self) -> None:
-        """Forget when callers were served that have nothing waiting: those that come again are behind whoever waits."""
-        waiting = {turn for queue in self.queues.values() for turn in queue.turns}
-        for turn in self.served.keys() - waiting:
-            del self.served[turn]
-        self.most_served = max(MOST_SERVED, 2 * len(self.served))
 
     def _drop_if_empty(self, group: Group | None) -> None:
         if not len(self.queues[group]):

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, KeysView
+from collections.abc import Iterator, KeysView
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import count
 from typing import TypeAlias
 
+from inferwire_server.core.scheduling.caller_turns import CallerTurns, Turn
 from inferwire_server.core.scheduling.job import Job
 
 Rank: TypeAlias = tuple[int, int, int]
 """Where a waiting job stands, less is sooner: its urgency, since when it is its caller's turn, and its own arrival."""
-
-Turn: TypeAlias = Hashable
-"""A caller, and the priority of the jobs for which it has turns."""
-
-Served: TypeAlias = dict[Turn, int]
-"""When a job was last taken of those that share a turn, as one of the arrivals of all jobs."""
 
 
 class JobQueue:
@@ -27,18 +21,14 @@ class JobQueue:
     turns, and none makes another wait for more than one of its jobs at a time. Jobs of a higher priority go before all
     turns, and have turns of their own.
 
-    Queues that share `arrivals` and `served` can be compared: a caller has its turn in one of them. With `is_in_order`
-    the jobs keep the order in which they came, whosever they are and whatever their priorities.
+    Queues whose turns count the same arrivals can be compared. Where they share the turns, a caller has its turn in one
+    of them.
     """
 
-    def __init__(
-        self, arrivals: Iterator[int] | None = None, served: Served | None = None, *, is_in_order: bool = False
-    ) -> None:
-        self._arrivals = count() if arrivals is None else arrivals
-        self._served: Served = {} if served is None or is_in_order else served
-        self._is_in_order = is_in_order
+    def __init__(self, turns: CallerTurns | None = None) -> None:
+        self._turns = CallerTurns() if turns is None else turns
         # The first job of each turn, by its rank or one that it had before. Removing one leaves a gap.
-        self._heap: list[tuple[Rank, Job]] = []
+        self._heap: list[tuple[Rank, Job, Turn]] = []
         # Those behind it, with their arrivals.
         self._behind: dict[Turn, OrderedDict[Job, int] | None] = {}
         self._rows: dict[Job, int] = {}
@@ -78,10 +68,10 @@ class JobQueue:
         self._total_rows += rows
         self._executions += job.work.executions
         self._carried_bytes += job.work.carried_bytes
-        turn, arrival = self._turn_of(job), next(self._arrivals)
+        turn, arrival = self._turns.of(job), next(self._turns.arrivals)
         if turn not in self._behind:
             self._behind[turn] = None
-            self._line_up(job, arrival)
+            self._line_up(turn, job, arrival)
         elif (behind := self._behind[turn]) is None:
             self._behind[turn] = OrderedDict({job: arrival})
         else:
@@ -126,10 +116,9 @@ class JobQueue:
             IndexError: If none waits.
         """
         self._settle()
-        job = heappop(self._heap)[1]
-        if job.caller is not None and not self._is_in_order:
-            self._served[self._turn_of(job)] = next(self._arrivals)
-        self._forget(job)
+        _, job, turn = heappop(self._heap)
+        self._turns.serve(job, turn)
+        self._forget(job, turn)
         return job
 
     def remove(self, job: Job) -> None:
@@ -138,43 +127,35 @@ class JobQueue:
         Raises:
             KeyError: If it does not wait here.
         """
-        self._forget(job)
+        self._forget(job, self._turns.of(job))
         if len(self._heap) > 2 * len(self._rows) + 8:
             self._heap = [entry for entry in self._heap if entry[1] in self._rows]
             heapify(self._heap)
 
-    def _turn_of(self, job: Job) -> Turn:
-        """Say whose turn a job has to wait for."""
-        if self._is_in_order:
-            return None
-        return (job.caller, job.priority) if job.priority else job.caller
-
-    def _line_up(self, job: Job, arrival: int) -> None:
+    def _line_up(self, turn: Turn, job: Job, arrival: int) -> None:
         """Give the first job of a turn its rank."""
-        served = self._served.get(self._turn_of(job), arrival)
-        heappush(self._heap, ((-job.priority, max(served, arrival), arrival), job))
+        heappush(self._heap, ((-job.priority, self._turns.since(turn, arrival), arrival), job, turn))
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: Job, turn: Turn) -> None:
         self._total_rows -= self._rows.pop(job)
         self._executions -= job.work.executions
         self._carried_bytes -= job.work.carried_bytes
-        turn = self._turn_of(job)
         behind = self._behind[turn]
         if not behind:
             del self._behind[turn]
         elif job in behind:
             del behind[job]
         else:
-            self._line_up(*behind.popitem(last=False))
+            self._line_up(turn, *behind.popitem(last=False))
 
     def _settle(self) -> None:
         """Have the job first that is next: ranks grow where a caller is served in another queue."""
         heap = self._heap
         while heap:
-            (urgency, since, arrival), job = heap[0]
+            (urgency, since, arrival), job, turn = heap[0]
             if job not in self._rows:
                 heappop(heap)
-            elif (served := self._served.get(self._turn_of(job), since)) > since:
-                heapreplace(heap, ((urgency, served, arrival), job))
+            elif (later := self._turns.since(turn, since)) > since:
+                heapreplace(heap, ((urgency, later, arrival), job, turn))
             else:
                 return

@@ -104,7 +104,7 @@ class Scheduler:
             raise bug(f"model {model} has weight {terms.weight}, expected more than 0")
         if terms.batching is not None and terms.binding is not None:
             raise bug(f"model {model} keeps states and has batches")
-        self._lanes[model] = Lane.of(model, slots, terms)
+        self._lanes[model] = Lane.of(model, slots, terms, self._arrivals)
         self._sum_up()
 
     def remove_model(self, model: ModelKey, error: ServingError | None, now: float) -> list[Effect]:
@@ -205,7 +205,7 @@ class Scheduler:
             self._deadlines.add(job, job.deadline)
         if not (waits or self._queued) and self._has_place(lane) and lane.runs_at_once(job):
             return [self._start(lane, (job,), job.work.executions, now)]
-        lane.push(job, self._arrivals)
+        lane.push(job)
         self._queued += job.work.executions
         self._carried_bytes += job.work.carried_bytes
         is_full = self._queued >= self._room.executions or self._carried_bytes >= self._room.carried_bytes
