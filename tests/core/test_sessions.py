@@ -11,9 +11,9 @@ from inferwire_server.core.sessions import Sessions
 from inferwire_server.errors import ServingError
 
 
-def some_sessions(grace_s: float = 10.0) -> Sessions:
+def some_sessions(lease_s: float = 10.0) -> Sessions:
     ids = count(1)
-    return Sessions(lambda: f"s{next(ids)}", grace_s)
+    return Sessions(lambda: f"s{next(ids)}", lease_s)
 
 
 def test_a_stream_without_an_id_opens_a_session_of_its_own() -> None:
@@ -45,8 +45,8 @@ def test_an_unknown_session_says_how_to_open_one(resume: bool) -> None:
     assert len(sessions) == 0
 
 
-def test_the_last_streams_end_starts_the_grace() -> None:
-    sessions = some_sessions(grace_s=10.0)
+def test_the_last_streams_end_starts_the_lease() -> None:
+    sessions = some_sessions(lease_s=10.0)
     session = sessions.attach("", "alice")
     sessions.attach(session.id, "alice")
     sessions.detach(session, 1.0)
@@ -56,15 +56,15 @@ def test_the_last_streams_end_starts_the_grace() -> None:
 
 
 def test_the_next_expiry_is_the_earliest() -> None:
-    sessions = some_sessions(grace_s=10.0)
+    sessions = some_sessions(lease_s=10.0)
     first, second = sessions.attach("", "a"), sessions.attach("", "b")
     sessions.detach(second, 1.0)
     sessions.detach(first, 2.0)
     assert sessions.next_expiry == 11.0
 
 
-def test_a_session_ends_with_its_grace_and_is_gone() -> None:
-    sessions = some_sessions(grace_s=10.0)
+def test_a_session_ends_with_its_lease_and_is_gone() -> None:
+    sessions = some_sessions(lease_s=10.0)
     left, open_one = sessions.attach("", "a"), sessions.attach("", "b")
     sessions.detach(left, 0.0)
     assert sessions.expire(9.9) == []
@@ -78,8 +78,8 @@ def test_a_session_ends_with_its_grace_and_is_gone() -> None:
     assert len(sessions) == 1
 
 
-def test_it_says_how_long_the_grace_is() -> None:
-    assert some_sessions(grace_s=7.0).grace_s == 7.0
+def test_it_says_how_long_the_lease_is() -> None:
+    assert some_sessions(lease_s=7.0).lease_s == 7.0
 
 
 def test_a_session_is_the_keys_that_it_was_last_opened_with() -> None:
@@ -96,6 +96,6 @@ def test_its_repr_tells_an_operator_what_it_is() -> None:
     session = sessions.attach("", "alice")
     assert repr(session) == "<Session s1 of 'alice': open>"
     sessions.detach(session, 0.0)
-    assert repr(session) == "<Session s1 of 'alice': in its grace>"
+    assert repr(session) == "<Session s1 of 'alice': on lease>"
     sessions.expire(1e9)
     assert repr(session) == "<Session s1 of 'alice': ended>"

@@ -238,7 +238,7 @@ async def test_a_release_whose_caller_goes_at_once_is_carried_out(serving: Servi
 
 
 async def left(server: Composition, session: Session, leap: Leap) -> None:
-    """Leave a session, and let its grace pass until it has ended."""
+    """Leave a session, and let its lease run out until it has ended."""
     server.services.sessions.detach(session)
     await asyncio.to_thread(int)
     leap(server.services.sessions.lease_s)
@@ -287,7 +287,7 @@ async def test_sessions_end_though_an_inference_on_what_another_had_goes_on(serv
         model.gate.open()
 
 
-async def test_a_session_that_is_resumed_in_its_grace_keeps_what_it_owns(serving: Serving, leap: Leap) -> None:
+async def test_a_session_that_is_resumed_on_its_lease_keeps_what_it_owns(serving: Serving, leap: Leap) -> None:
     async with serving(the_uploaded(), allow_uploads=True) as server:
         services, session = server.services, server.services.sessions.attach("", "c")
         target = await compile_uploaded(server, session)

@@ -1,7 +1,7 @@
-"""Clients' leases: who is there, who has just gone, and whose things are to be freed.
+"""Clients' sessions: who is there, who has just gone, and whose things are to be freed.
 
-A session lives while its stream is open, and for a short grace after. What it owns is named here
-and kept elsewhere.
+A session lives while a stream of its is open, and after the last one until its lease runs out. What it owns is kept
+elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from inferwire_server.errors import ServingError
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """A client's lease, which `Sessions` alone changes. What a session owns is kept by the services, under the session.
+    """A client's, which `Sessions` alone changes. What it owns is kept by the services, under the session.
 
     Attributes:
         streams: How many are open.
@@ -34,7 +34,7 @@ class Session:
     caller: Caller = field(default_factory=of_session)
 
     def __repr__(self) -> str:
-        state = "ended" if self.has_ended else "open" if self.streams else "in its grace"
+        state = "ended" if self.has_ended else "open" if self.streams else "on lease"
         return f"<Session {self.id} of {self.client!r}: {state}>"
 
 
@@ -47,20 +47,19 @@ def session_expired(session_id: str) -> ServingError:
 
 
 class Sessions:
-    """All sessions by id."""
+    """All sessions by id.
 
-    def __init__(self, new_id: Callable[[], str], grace_s: float) -> None:
+    Attributes:
+        lease_s: How long a session outlives its last stream, in seconds.
+    """
+
+    def __init__(self, new_id: Callable[[], str], lease_s: float) -> None:
         self._new_id = new_id
-        self._grace_s = grace_s
+        self.lease_s = lease_s
         self._sessions: dict[str, Session] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    @property
-    def grace_s(self) -> float:
-        """How long a session outlives its last stream, in seconds."""
-        return self._grace_s
 
     @property
     def next_expiry(self) -> float | None:
@@ -82,10 +81,10 @@ class Sessions:
         return session
 
     def detach(self, session: Session, now: float) -> None:
-        """Record the end of a stream; the last one's end starts the grace."""
+        """Record the end of a stream; the last one's end starts the lease."""
         session.streams -= 1
         if session.streams == 0:
-            session.expires_at = now + self._grace_s
+            session.expires_at = now + self.lease_s
 
     def get(self, session_id: str) -> Session:
         """Give the session of this id.

@@ -29,7 +29,7 @@ class SessionService:
     @property
     def lease_s(self) -> float:
         """How long a session outlives its stream, in seconds."""
-        return self._sessions.grace_s
+        return self._sessions.lease_s
 
     def attach(self, session_id: str, client: str, key: bytes | None = None) -> Session:
         """Open a session, or resume the one of this id, for as long as its stream is open.
