@@ -23,12 +23,12 @@ from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.stacks import results
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.brief_slot import STRIKES, TRIALS
 from inferwire_server.engine.device import TURN_S, Device
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.opening import Opened
-from inferwire_server.engine.quick_slot import STRIKES, TRIALS
 from inferwire_server.errors import ServingError
 from inferwire_server.tallies import Tallies
 
@@ -48,10 +48,10 @@ class Rig:
 
     def __post_init__(self) -> None:
         self.device = Device("CPU", Scheduler(64), Tallies().of, lambda: self.now)
-        model = FakeModel(echo_spec("m"), self._compute, self.gate, is_quick=True)
+        model = FakeModel(echo_spec("m"), self._compute, self.gate, is_brief=True)
         slots = ModelSlots.of(model, 2)
-        assert slots.quick is not None
-        self.quick = slots.quick
+        assert slots.brief is not None
+        self.brief = slots.brief
         self.device.add_model("m", Opened(model, slots), self.terms)
 
     def _compute(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -150,7 +150,7 @@ async def test_a_job_that_may_end_at_once_has_ended_when_submit_returns() -> Non
 
 @pytest.mark.parametrize("is_batched", [False, True])
 async def test_jobs_that_may_run_together_wait_for_those_of_the_same_turn(is_batched: bool) -> None:
-    backend = FakeBackend({"m": FakeModel(echo_spec("m"), is_quick=True)})
+    backend = FakeBackend({"m": FakeModel(echo_spec("m"), is_brief=True)})
     async with Engine(backend, QueueOptions(), Tallies().of) as engine:
         options = ModelOptions("m", batching=Batching(8) if is_batched else None)
         model = await engine.load(Source(Path("m.xml")), options)
@@ -335,7 +335,7 @@ async def test_what_leaves_the_loop_fails_where_there_is_no_thread() -> None:
         raise ServingError(Code.INFERENCE_FAILED, "no")
 
     async with a_rig() as rig:
-        rig.quick.try_out([ROW], [0])
+        rig.brief.try_out([ROW], [0])
         rig.compute = refuse
         with no_new_threads(), capture_logs():
             job = await rig.submit(Work((stack_of(2),), (0,), executions=2, one_by_one=True))[1]

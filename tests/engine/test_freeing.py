@@ -49,8 +49,8 @@ class NotingModel(FakeModel):
     def create_slot(self, *, keeps_states: bool = False) -> FakeSlot:
         return self._noted(super().create_slot(keeps_states=keeps_states))
 
-    def create_quick_slot(self) -> FakeSlot | None:
-        slot = super().create_quick_slot()
+    def create_brief_slot(self) -> FakeSlot | None:
+        slot = super().create_brief_slot()
         return slot and self._noted(slot)
 
     async def is_freed(self, count: int) -> None:
@@ -129,17 +129,17 @@ async def test_a_model_is_freed_on_a_thread_and_unloaded_once_that_is_done(notin
         assert engine.devices[0].freeing.under_way == ()
 
 
-@pytest.mark.parametrize("is_quick", [False, True])
+@pytest.mark.parametrize("is_brief", [False, True])
 async def test_the_loop_does_not_free_a_model_by_the_slot_that_ran_its_last_job(
-    noting: NotingModel, is_quick: bool
+    noting: NotingModel, is_brief: bool
 ) -> None:
-    noting.is_quick = is_quick
+    noting.is_brief = is_brief
     async with an_engine(noting) as engine:
         model = await engine.load(SOURCE, ModelOptions("m", slots=1, warm_up={"x": (1, 4)}))
         end = submit(engine, model)
         await engine.unload(model)
         assert (await end).state is JobState.FINISHED
-        await noting.is_freed(1 + is_quick)
+        await noting.is_freed(1 + is_brief)
         assert get_ident() not in noting.freed_on
 
 

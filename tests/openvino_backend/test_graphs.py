@@ -62,8 +62,8 @@ def fail(slot: Slot) -> None:
     assert caught.value.code is Code.INFERENCE_FAILED
 
 
-def quick_slot(model: OpenVinoModel) -> Slot:
-    slot = model.create_quick_slot()
+def brief_slot(model: OpenVinoModel) -> Slot:
+    slot = model.create_brief_slot()
     assert slot is not None
     return slot
 
@@ -77,7 +77,7 @@ def test_openvinos_own_graphs_are_spoilt(path: Path) -> None:
             request.infer([np.ones(length, np.float32)])
 
 
-@pytest.mark.parametrize("make", [OpenVinoModel.create_slot, quick_slot], ids=["on threads", "on the loop"])
+@pytest.mark.parametrize("make", [OpenVinoModel.create_slot, brief_slot], ids=["on threads", "on the loop"])
 def test_what_follows_a_failure_in_the_same_slot_and_in_others_is_not_touched_by_it(
     model: OpenVinoModel, make: Callable[[OpenVinoModel], Slot]
 ) -> None:

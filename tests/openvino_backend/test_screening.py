@@ -84,9 +84,9 @@ def like_itself(data: Any) -> Any:
 
 
 @pytest.mark.parametrize("build", [once, twice, behind_a_zero, like_itself])
-@pytest.mark.parametrize("is_quick", [False, True])
+@pytest.mark.parametrize("is_brief", [False, True])
 def test_an_input_that_is_only_converted_to_its_own_type_is_given_whatever_shapes_were_before(
-    build: Any, is_quick: bool, tmp_path: Path
+    build: Any, is_brief: bool, tmp_path: Path
 ) -> None:
     data = op.parameter([-1, 3], np.float32)
     data.output(0).get_tensor().set_names({"given"})
@@ -97,7 +97,7 @@ def test_an_input_that_is_only_converted_to_its_own_type_is_given_whatever_shape
     model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), ModelOptions("m", "CPU"))
     assert [sorted(port.names) for port in model.spec.inputs] == [["given"]]
     assert [sorted(port.names) for port in model.spec.outputs[:2]] == [["kept"], ["kept"]]
-    slot = model.create_quick_slot() if is_quick else model.create_slot()
+    slot = model.create_brief_slot() if is_brief else model.create_slot()
     assert slot is not None
     for rows in (5, 3, 5, 2, 900, 3, 4):
         sent = Tensor(BY_NAME["f32"], (rows, 3), np.arange(1, rows * 3 + 1, dtype=np.float32).tobytes())

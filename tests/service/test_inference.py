@@ -13,8 +13,8 @@ from tests.service.echoing import ROW, a_model, an_inference
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Job, JobState
+from inferwire_server.engine.brief_slot import TRIALS
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
-from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service.values import ServedModel
@@ -86,7 +86,7 @@ async def test_the_end_is_told_after_submit_has_returned(serving: Serving) -> No
 
 
 async def test_brief_inferences_end_without_a_wait_and_everything_else_is_as_ever(serving: Serving) -> None:
-    async with serving(FakeModel(echo_spec("m"), is_quick=True)) as server:
+    async with serving(FakeModel(echo_spec("m"), is_brief=True)) as server:
         inference, jobs = server.services.inference, server.services.jobs
         for _ in range(TRIALS):
             await inference.infer(an_inference())

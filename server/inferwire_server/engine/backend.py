@@ -88,7 +88,7 @@ class CompiledModel(Protocol):
         """
         ...
 
-    def create_quick_slot(self) -> Slot | None:
+    def create_brief_slot(self) -> Slot | None:
         """Make a slot that computes on the thread that calls it and no other; None where no inference can be brief."""
         ...
 

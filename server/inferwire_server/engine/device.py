@@ -20,11 +20,11 @@ from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import Tally, TallyOf
 from inferwire_server.engine.backend import Slot
+from inferwire_server.engine.brief_slot import LOOP, THREAD, Where
 from inferwire_server.engine.freeing import Freeing, resolve
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.opening import Opened
 from inferwire_server.engine.placed_model import PlacedModel
-from inferwire_server.engine.quick_slot import LOOP, THREAD, Where
 from inferwire_server.engine.slot_runs import SlotRun
 from inferwire_server.engine.thread_pool import NoThread, ThreadPool
 from inferwire_server.errors import ServingError

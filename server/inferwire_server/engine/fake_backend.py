@@ -111,7 +111,7 @@ class FakeModel:
     optimal_slots: int = 2
     properties: Properties = field(default_factory=dict[str, PropertyValue])
     can_cancel: bool = True
-    is_quick: bool = False
+    is_brief: bool = False
 
     @property
     def optimal_requests(self) -> int:
@@ -122,9 +122,9 @@ class FakeModel:
         """Make a slot. Where it keeps states, each counts its inferences, as one f32."""
         return FakeSlot(self, keeps_states=keeps_states)
 
-    def create_quick_slot(self) -> FakeSlot | None:
+    def create_brief_slot(self) -> FakeSlot | None:
         """Make a slot like any other, if the test asks for one."""
-        return FakeSlot(self, keeps_states=False) if self.is_quick else None
+        return FakeSlot(self, keeps_states=False) if self.is_brief else None
 
     def layers(self) -> tuple[LayerTime, ...]:
         """List the one layer it has."""

@@ -11,20 +11,20 @@ from inferwire_server.core.scheduling.stacks import inference_shapes
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import CompiledModel, Slot
-from inferwire_server.engine.quick_slot import THREAD, QuickSlot, Where
+from inferwire_server.engine.brief_slot import THREAD, BriefSlot, Where
 
 
 class ModelSlots:
     """Slots by number: the shared ones first, then the bound ones, which come and go with their callers.
 
     Attributes:
-        quick: The slot for inferences that run on the loop, of whatever slot number; None where none can be so brief.
+        brief: The slot for inferences that run on the loop, of whatever slot number; None where none can be so brief.
     """
 
     def __init__(
-        self, shared: Sequence[Slot], create_bound: Callable[[], Slot], quick: QuickSlot | None = None
+        self, shared: Sequence[Slot], create_bound: Callable[[], Slot], brief: BriefSlot | None = None
     ) -> None:
-        self.quick = quick
+        self.brief = brief
         self._shared = shared
         self._create_bound = create_bound
         self._bound: dict[int, BoundSlot] = {}
@@ -33,9 +33,9 @@ class ModelSlots:
     def of(cls, compiled: CompiledModel, count: int) -> ModelSlots:
         """Make the slots of a compiled model, `count` of them for its callers to share."""
         shared = [compiled.create_slot() for _ in range(count)]
-        quick = compiled.create_quick_slot()
+        brief = compiled.create_brief_slot()
         create_bound = partial(compiled.create_slot, keeps_states=True)
-        return cls(shared, create_bound, None if quick is None else QuickSlot(quick))
+        return cls(shared, create_bound, None if brief is None else BriefSlot(brief))
 
     def __repr__(self) -> str:
         return f"<ModelSlots: {len(self._shared)} shared, {len(self._bound)} bound>"
@@ -58,23 +58,23 @@ class ModelSlots:
 
     def choose(self, number: int, works: Sequence[Work]) -> tuple[Slot, Where]:
         """Give the slot in which work is to run that was scheduled for this slot number, and where that is."""
-        quick = self.quick
-        if quick is None:
+        brief = self.brief
+        if brief is None:
             return self[number], THREAD
         for work in works:
             if work.is_profiled:
                 return self[number], THREAD
-        where = quick.begin(inference_shapes(works))
-        return self[number] if where is THREAD else quick, where
+        where = brief.begin(inference_shapes(works))
+        return self[number] if where is THREAD else brief, where
 
     def may_go_on(self) -> bool:
         """Tell whether what has begun on the loop may go on there."""
-        return self.quick is not None and not self.quick.has_failed
+        return self.brief is not None and not self.brief.has_failed
 
     def release(self, where: Where) -> None:
         """Take note that what was to run there has ended."""
-        if self.quick is not None:
-            self.quick.end(where)
+        if self.brief is not None:
+            self.brief.end(where)
 
     def take(self, number: int) -> BoundSlot | None:
         """Take a bound slot out, None if it was never used. The next caller of this number gets a new one."""
@@ -83,7 +83,7 @@ class ModelSlots:
     def free(self) -> None:
         """Let go of them all, for good, and before them of the compiled model that bound ones are made of."""
         del self._create_bound
-        self.quick = None
+        self.brief = None
         self._shared = ()
         self._bound.clear()
 

@@ -53,8 +53,8 @@ def warm_up(opened: Opened, shapes: Mapping[str, tuple[int, ...]]) -> None:
         inputs, outputs = zeros(spec, shapes), spec.select(())
         for slot in opened.slots:
             slot.run(inputs, outputs)
-        if opened.slots.quick is not None:
-            opened.slots.quick.try_out(inputs, outputs)
+        if opened.slots.brief is not None:
+            opened.slots.brief.try_out(inputs, outputs)
     except ServingError as error:
         raise UnfitSetting(["warm_up"], f"it does not warm up: {error.message}") from error
 

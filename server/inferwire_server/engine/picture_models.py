@@ -84,7 +84,7 @@ class PictureModel:
         """Make a slot."""
         return PictureSlot(self._compiled.create_slot(keeps_states=keeps_states), self.decoders)
 
-    def create_quick_slot(self) -> None:
+    def create_brief_slot(self) -> None:
         """Make none: decoding takes longer than anything on the loop may."""
 
     def layers(self) -> tuple[LayerTime, ...]:

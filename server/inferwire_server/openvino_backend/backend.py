@@ -21,6 +21,7 @@ from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
+from inferwire_server.openvino_backend.brief import compile_brief
 from inferwire_server.openvino_backend.compile_cache import alone_in, kept_in
 from inferwire_server.openvino_backend.device_check import check_device
 from inferwire_server.openvino_backend.errors import translate
@@ -34,8 +35,7 @@ from inferwire_server.openvino_backend.properties import (
     readable_properties,
     set_property,
 )
-from inferwire_server.openvino_backend.quick import compile_quick
-from inferwire_server.openvino_backend.slots import OpenVinoQuickSlot, OpenVinoSlot, layer_times
+from inferwire_server.openvino_backend.slots import OpenVinoBriefSlot, OpenVinoSlot, layer_times
 from inferwire_server.openvino_backend.sources import read_model, read_to_run, renewal
 from inferwire_server.openvino_backend.specs import (
     compiled_states_of,
@@ -174,22 +174,22 @@ class OpenVinoBackend:
                 config.pop("CACHE_DIR", None)
             compile_it = partial(self._core.compile_model, model, device, config)
             compiled = kept_in(Path(cache), options.name, compile_it) if cache and is_cache_of_use else compile_it()
-            quick = None if options.pictures else compile_quick(self._core, source, model, compiled, config)
+            brief = None if options.pictures else compile_brief(self._core, source, model, compiled, config)
         # A request of a large model takes memory: one that keeps no states is not asked for them.
         states = compiled_states_of(compiled) if model.get_variables() else ()
         spec = spec_of(options.name or model.friendly_name, compiled, states, names)
         graphs = Graphs(compiled, again)
         spec = replace(spec, rt_info=texts(model.get_rt_info()))
-        return OpenVinoModel(graphs, spec, quick, device if source.by_settings else "")
+        return OpenVinoModel(graphs, spec, brief, device if source.by_settings else "")
 
 
 class OpenVinoModel:
     """A compiled model; `device_as_set` is for what, where settings say that."""
 
-    def __init__(self, graphs: Graphs, spec: ModelSpec, quick: Graphs | None = None, device_as_set: str = "") -> None:
+    def __init__(self, graphs: Graphs, spec: ModelSpec, brief: Graphs | None = None, device_as_set: str = "") -> None:
         compiled = graphs.compiled
         self._graphs = graphs
-        self._quick = quick
+        self._brief = brief
         self._device_as_set = device_as_set
         self.spec = spec
         self.devices = execution_devices(compiled)
@@ -202,10 +202,10 @@ class OpenVinoModel:
         make = OpenVinoBoundSlot if keeps_states and self.spec.states else OpenVinoSlot
         return translate(Code.MODEL_FAILED, lambda: make(self._graphs, self.spec))
 
-    def create_quick_slot(self) -> OpenVinoQuickSlot | None:
+    def create_brief_slot(self) -> OpenVinoBriefSlot | None:
         """Make a slot that computes on the thread that calls it and no other; None where no inference can be brief."""
-        quick = self._quick
-        return None if quick is None else translate(Code.MODEL_FAILED, lambda: OpenVinoQuickSlot(quick, self.spec))
+        brief = self._brief
+        return None if brief is None else translate(Code.MODEL_FAILED, lambda: OpenVinoBriefSlot(brief, self.spec))
 
     def layers(self) -> tuple[LayerTime, ...]:
         """List its layers, none of which has run."""

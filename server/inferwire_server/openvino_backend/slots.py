@@ -24,7 +24,7 @@ from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime, 
 _MICROSECOND = timedelta(microseconds=1)
 
 MAX_COPIED_INPUT_BYTES = 1 << 16
-"""The most that a quick slot copies of an input: so much takes as long as lending it to the request would."""
+"""The most that the slot for brief inferences copies of an input: to copy so much takes as long as to lend it."""
 
 
 class OpenVinoSlot:
@@ -189,7 +189,7 @@ class OpenVinoSlot:
         return from_runtime(tensor, element_type) if transform is None else transform(view_of(tensor, element_type))
 
 
-class OpenVinoQuickSlot(OpenVinoSlot):
+class OpenVinoBriefSlot(OpenVinoSlot):
     """One `InferRequest` for inferences so short that copying small inputs beats lending them to it.
 
     It keeps a tensor of its own for each input, of the shape that it last had. No other slot uses its graphs.

@@ -23,8 +23,8 @@ from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.brief_slot import TRIALS
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
-from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
 from inferwire_server.transport.http.server import http_server
@@ -53,7 +53,7 @@ def models() -> Models:
     slow = FakeModel(echo_spec("slow"), gate=Gate(is_open=False), optimal_slots=1)
     return {
         "echo": FakeModel(echo_spec("echo")),
-        "brief": FakeModel(echo_spec("brief"), is_quick=True),
+        "brief": FakeModel(echo_spec("brief"), is_brief=True),
         "slow": slow,
         "words": FakeModel(words),
     }

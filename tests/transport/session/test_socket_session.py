@@ -26,8 +26,8 @@ from inferwire_proto.frames import PREFACE, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.crew import Crew
+from inferwire_server.engine.brief_slot import TRIALS
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
-from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service import Services
@@ -48,7 +48,7 @@ def models() -> Models:
     return {
         "echo": FakeModel(echo_spec("echo")),
         "slow": slow,
-        "brief": FakeModel(echo_spec("brief"), is_quick=True),
+        "brief": FakeModel(echo_spec("brief"), is_brief=True),
     }
 
 

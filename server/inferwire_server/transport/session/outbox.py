@@ -34,7 +34,7 @@ _MOST_WAITING_BYTES = 64 << 20
 _TINY_S = 0.001
 """Results of inferences that took longer are sent at once, unless others of the client wait for a slot."""
 
-_QUICK_S = 0.01
+_SHORT_S = 0.01
 """Results of inferences that took longer are sent at once in any case: gathering them would win next to nothing."""
 
 _HOLD_FLOOR_S = 0.001
@@ -133,7 +133,7 @@ class Outbox:
     def put(self, ids: Sequence[int], job: Job) -> None:
         """Send the results of a job that has ended, but those of executions that were dropped, which are answered."""
         took_s = job.timings.inference_s
-        if took_s > _TINY_S and (took_s > _QUICK_S or not self._has_backlog(len(ids))):
+        if took_s > _TINY_S and (took_s > _SHORT_S or not self._has_backlog(len(ids))):
             self._is_due = True
         hold_s = max(_HOLD_FLOOR_S, _HOLD_PER_INFERENCE * took_s)
         for ended in _parts(ids, job):

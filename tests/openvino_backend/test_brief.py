@@ -20,15 +20,15 @@ from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.brief_slot import TRIALS, BriefSlot
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.opening import Opened
-from inferwire_server.engine.quick_slot import TRIALS, QuickSlot
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.brief import MOST_WEIGHT_BYTES
 from inferwire_server.openvino_backend.graphs import Graphs
-from inferwire_server.openvino_backend.quick import MOST_WEIGHT_BYTES
-from inferwire_server.openvino_backend.slots import MAX_COPIED_INPUT_BYTES, OpenVinoQuickSlot
+from inferwire_server.openvino_backend.slots import MAX_COPIED_INPUT_BYTES, OpenVinoBriefSlot
 from inferwire_server.tallies import Tallies
 
 DIGITS = Path(__file__).parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"
@@ -47,53 +47,53 @@ def rows(count: int) -> Tensor:
 @pytest.mark.parametrize("device", ["CPU", "AUTO", "BATCH:CPU(4)"])
 def test_it_gives_what_a_slot_gives_whatever_shape_came_before(backend: OpenVinoBackend, device: str) -> None:
     model = compiled(backend, Source(DIGITS), device)
-    slot, quick = model.create_slot(), model.create_quick_slot()
-    assert quick is not None
+    slot, brief = model.create_slot(), model.create_brief_slot()
+    assert brief is not None
     largest = MAX_COPIED_INPUT_BYTES // 256 + 1
     for count in (1, 1, 3, largest, 1, 2, largest, largest, 3):
         expected = np.frombuffer(slot.run([rows(count)], [0])[0].data, np.float32)
-        found = quick.run([rows(count)], [0])[0]
+        found = brief.run([rows(count)], [0])[0]
         assert found.shape == (count, 10)
         np.testing.assert_allclose(np.frombuffer(found.data, np.float32), expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("row", BYTE_TYPES, ids=lambda row: row.name)
 def test_it_takes_every_type_of_a_fixed_size(backend: OpenVinoBackend, tmp_path: Path, row: ElementType) -> None:
-    quick = compiled(backend, identity(tmp_path, row)).create_quick_slot()
-    assert quick is not None
+    brief = compiled(backend, identity(tmp_path, row)).create_brief_slot()
+    assert brief is not None
     for count in (row.unit_elements * 2, row.unit_elements * 3, row.unit_elements * 2):
         given = Tensor(
             row, (count,), bytes(range(1, row.byte_size((count,)) + 1)) if row.name != "boolean" else b"\1" * count
         )
-        assert quick.run([given], [0]) == (given,)
+        assert brief.run([given], [0]) == (given,)
 
 
 def test_an_input_may_come_as_a_view_and_be_empty(backend: OpenVinoBackend) -> None:
-    quick = compiled(backend, Source(DIGITS)).create_quick_slot()
-    assert quick is not None
-    assert quick.run([Tensor(BY_NAME["f32"], (0, 64), b"")], [0])[0].shape == (0, 10)
+    brief = compiled(backend, Source(DIGITS)).create_brief_slot()
+    assert brief is not None
+    assert brief.run([Tensor(BY_NAME["f32"], (0, 64), b"")], [0])[0].shape == (0, 10)
     held = memoryview(bytearray(rows(2).data))
-    assert quick.run([Tensor(BY_NAME["f32"], (2, 64), held)], [0]) == quick.run([rows(2)], [0])
+    assert brief.run([Tensor(BY_NAME["f32"], (2, 64), held)], [0]) == brief.run([rows(2)], [0])
 
 
 def test_what_it_gave_stays_as_it_was(backend: OpenVinoBackend) -> None:
-    quick = compiled(backend, Source(DIGITS)).create_quick_slot()
-    assert quick is not None
-    (first,) = quick.run([rows(1)], [0])
+    brief = compiled(backend, Source(DIGITS)).create_brief_slot()
+    assert brief is not None
+    (first,) = brief.run([rows(1)], [0])
     before = bytes(first.data)
-    quick.run([rows(2)], [0])
-    quick.run([Tensor(BY_NAME["f32"], (1, 64), bytes(256))], [0])
+    brief.run([rows(2)], [0])
+    brief.run([Tensor(BY_NAME["f32"], (1, 64), bytes(256))], [0])
     assert first.data == before
 
 
 def test_what_the_runtime_refused_is_refused_again(backend: OpenVinoBackend) -> None:
-    quick = compiled(backend, Source(DIGITS)).create_quick_slot()
-    assert quick is not None
-    (expected,) = quick.run([rows(1)], [0])
+    brief = compiled(backend, Source(DIGITS)).create_brief_slot()
+    assert brief is not None
+    (expected,) = brief.run([rows(1)], [0])
     for _ in range(2):
         with pytest.raises(ServingError):
-            quick.run([Tensor(BY_NAME["f32"], (1, 63), bytes(252))], [0])
-    assert quick.run([rows(1)], [0]) == (expected,)
+            brief.run([Tensor(BY_NAME["f32"], (1, 63), bytes(252))], [0])
+    assert brief.run([rows(1)], [0]) == (expected,)
 
 
 def heavy(folder: Path) -> Source:
@@ -158,18 +158,18 @@ def of_no_length_that_fits(folder: Path) -> Source:
 def test_a_model_that_cannot_be_brief_has_none(
     backend: OpenVinoBackend, tmp_path: Path, make: Callable[[Path], Source]
 ) -> None:
-    assert compiled(backend, make(tmp_path)).create_quick_slot() is None
+    assert compiled(backend, make(tmp_path)).create_brief_slot() is None
 
 
 def test_a_blob_has_none(backend: OpenVinoBackend, tmp_path: Path) -> None:
     blob = tmp_path / "model.blob"
     blob.write_bytes(compiled(backend, Source(DIGITS)).export())
-    assert compiled(backend, Source(blob, is_compiled=True)).create_quick_slot() is None
+    assert compiled(backend, Source(blob, is_compiled=True)).create_brief_slot() is None
 
 
 def test_streams_and_threads_that_were_asked_for_are_the_models_own(backend: OpenVinoBackend) -> None:
     model = compiled(backend, Source(DIGITS), NUM_STREAMS="1")
-    assert model.create_quick_slot() is not None
+    assert model.create_brief_slot() is not None
     assert model.properties["NUM_STREAMS"] == 1
 
 
@@ -187,9 +187,9 @@ async def test_an_inference_that_fails_on_the_loop_has_its_graph_made_anew_on_a_
 
     model = compiled(backend, source)
     graphs = Graphs(ov.Core().compile_model(source.path, "CPU"), renew)
-    quick = QuickSlot(OpenVinoQuickSlot(graphs, model.spec), lambda: 0.0)
+    brief = BriefSlot(OpenVinoBriefSlot(graphs, model.spec), lambda: 0.0)
     device = Device("CPU", Scheduler(8), Tallies().of)
-    device.add_model("m", Opened(model, ModelSlots([model.create_slot()], model.create_slot, quick)))
+    device.add_model("m", Opened(model, ModelSlots([model.create_slot()], model.create_slot, brief)))
 
     async def run(row: int) -> tuple[bool, Tensor | ServingError]:
         """Say whether an inference has ended at once, which it can on the loop alone, and what came of it."""

@@ -35,7 +35,7 @@ _WITH_GRAPHS_OF_THEIR_OWN = frozenset({"If", "Loop", "TensorIterator"})
 _ON_THE_CALLING_THREAD: dict[str, Any] = {"NUM_STREAMS": 0, "INFERENCE_NUM_THREADS": 1}
 
 
-def compile_quick(
+def compile_brief(
     core: ov.Core, source: Source, model: ov.Model, compiled: ov.CompiledModel, config: dict[str, Any]
 ) -> Graphs | None:
     """Compile a model for the thread that runs it; None for one that may not run on the loop, however brief it was.

@@ -56,8 +56,8 @@ class Where(Enum):
     """Where an inference is to run.
 
     Attributes:
-        LOOP: In the quick slot, on the loop.
-        TRIAL: In the quick slot, on a thread, to find out how long it takes.
+        LOOP: In the slot for brief inferences, on the loop.
+        TRIAL: In the slot for brief inferences, on a thread, to find out how long it takes.
         THREAD: In one of the model's slots, on a thread.
     """
 
@@ -100,7 +100,7 @@ class _Pace:
         self.is_brief = self.is_known and self.took_s <= PROMISING_S and self.strikes < STRIKES
 
 
-class QuickSlot:
+class BriefSlot:
     """A slot that computes on the thread that calls it. Used by the loop, or by one thread in a trial; never by both.
 
     `clock` gives the calling thread's own time, so that waiting for anything does not count.
@@ -120,7 +120,7 @@ class QuickSlot:
 
     def __repr__(self) -> str:
         brief = sum(pace.is_brief for pace in self._paces.values())
-        return f"<QuickSlot: {brief}/{len(self._paces)} shapes are brief>"
+        return f"<BriefSlot: {brief}/{len(self._paces)} shapes are brief>"
 
     def begin(self, shapes: Shapes) -> Where:
         """Say where an inference of these shapes is to run; `end` is to be told of it when it has ended."""
