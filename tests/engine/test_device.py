@@ -170,7 +170,7 @@ async def test_a_job_that_no_thread_can_run_fails_with_why_and_its_slot_is_used_
 
 async def test_jobs_that_no_thread_can_run_do_not_keep_those_behind_them() -> None:
     async with a_rig(slots=2, is_open=True) as rig:
-        assert rig.device.let_go("m")
+        assert rig.device.unload_if_idle("m")
         jobs = [rig.submit() for _ in range(3)]
         with no_new_threads(), capture_logs():
             rig.device.open("m", Opened(rig.model, ModelSlots.of(rig.model, 2)))
@@ -197,7 +197,7 @@ async def test_a_binding_ends_where_no_thread_can_let_its_states_go() -> None:
 async def test_a_binding_ends_whose_only_job_has_waited_for_a_model_that_is_unloaded(ending: str) -> None:
     async with a_rig() as rig:
         rig.device.add_model("bound", Opened(rig.model, ModelSlots.of(rig.model, 1)), Terms(binding=BindingTerms()))
-        assert rig.device.let_go("bound")
+        assert rig.device.unload_if_idle("bound")
         ended: list[Binding] = []
         first, second = (rig.device.bind("bound", ended.append) for _ in range(2))
         jobs = [Job("bound", WORK, 0.0, binding=binding) for binding in (first, second)]

@@ -236,7 +236,7 @@ async def test_a_closing_engine_waits_until_its_models_are_freed(noting: NotingM
         model = await engine.load(SOURCE, ModelOptions("m", slots=1))
         noting.freeing.close()
         if is_unloading:
-            engine.retire(model, GONE)
+            engine.begin_unload(model, GONE)
             await asyncio.to_thread(noting.freeing.wait_held, 1)
         closing = asyncio.ensure_future(stack.aclose())
         await asyncio.to_thread(noting.freeing.wait_held, 1)

@@ -156,10 +156,10 @@ async def test_all_blobs_together_take_so_much_and_no_more(blobs: BlobStore) -> 
         "the upload of 10 bytes is too much for this server, where uploads take 12300 of at most 12318 bytes; "
         "release some first, or start it with a larger --max-uploads-mb"
     )
-    blobs.drop(first)
+    blobs.release(first)
     for _ in range(3):
         await put(blobs, b"b")
-        blobs.drop(second)
+        blobs.release(second)
     await put(blobs, b"c" * 10)
     assert len(files_of(blobs)) == 3
 
@@ -213,16 +213,16 @@ async def test_a_blob_goes_with_its_last_holder(blobs: BlobStore) -> None:
     await put(blobs)
     await put(blobs)
     await blobs.cleared()
-    blobs.drop(DIGEST)
+    blobs.release(DIGEST)
     assert files_of(blobs) == [DIGEST.hex()]
-    blobs.drop(DIGEST)
+    blobs.release(DIGEST)
     await blobs.cleared()
     assert files_of(blobs) == []
 
 
 async def test_a_blob_is_removed_on_a_thread_and_counts_until_it_is_gone(full: BlobStore, threads: BusyThreads) -> None:
     threads.occupy()
-    full.drop(DIGEST)
+    full.release(DIGEST)
     assert len(files_of(full)) == 1
     assert DIGEST.hex() not in files_of(full)
     again = asyncio.ensure_future(put(full, b"other"))
@@ -236,7 +236,7 @@ async def test_a_blob_is_removed_on_a_thread_and_counts_until_it_is_gone(full: B
 async def test_a_blob_comes_again_while_it_is_removed(blobs: BlobStore, threads: BusyThreads) -> None:
     await put(blobs)
     threads.occupy()
-    blobs.drop(DIGEST)
+    blobs.release(DIGEST)
     again = asyncio.ensure_future(put(blobs))
     await asyncio.sleep(0)
     threads.leave()
@@ -264,7 +264,7 @@ async def test_a_file_that_was_cleaned_away_is_there_again_with_the_next_upload(
 async def test_a_file_that_somebody_cleaned_away_is_no_error(blobs: BlobStore) -> None:
     await put(blobs)
     (folder_of(blobs) / DIGEST.hex()).unlink()
-    blobs.drop(DIGEST)
+    blobs.release(DIGEST)
     assert repr(blobs).startswith("<BlobStore: 0 blobs")
 
 
@@ -288,7 +288,7 @@ async def test_files_that_cannot_lie_beside_each_other_are_refused(roomy: BlobSt
 async def test_a_blob_counts_for_as_long_as_it_is_linked(blobs: BlobStore) -> None:
     await put(blobs)
     async with blobs.linked({"model.onnx": DIGEST}) as folder:
-        blobs.drop(DIGEST)
+        blobs.release(DIGEST)
         assert (folder / "model.onnx").read_bytes() == CONTENT
         for content in (CONTENT, b"other"):
             with pytest.raises(ServingError, match="uploads take 12298 of at most 12318 bytes"):
@@ -316,7 +316,7 @@ async def test_links_and_their_folders_count_until_they_are_gone(blobs: BlobStor
     await asyncio.sleep(0)
     threads.leave()
     assert await waiting == {"b": CONTENT}
-    blobs.drop(DIGEST)
+    blobs.release(DIGEST)
     await blobs.cleared()
     assert files_of(blobs) == []
 
@@ -355,7 +355,7 @@ async def test_links_that_nobody_waits_for_any_more_are_removed_once_they_are_th
     threads = LastFirst()
     asyncio.get_running_loop().set_default_executor(threads)
     await given_up(linked(roomy, {"a": DIGEST}))
-    roomy.drop(DIGEST)
+    roomy.release(DIGEST)
     clearing = asyncio.ensure_future(roomy.cleared())
     while not clearing.done():
         threads.run()
@@ -368,7 +368,7 @@ async def test_who_goes_while_there_is_no_room_for_links_holds_nothing(blobs: Bl
     async with blobs.linked({"a": DIGEST}):
         threads.occupy()
     await given_up(linked(blobs, {"b": DIGEST}))
-    blobs.drop(DIGEST)
+    blobs.release(DIGEST)
     threads.leave()
     await blobs.cleared()
     assert files_of(blobs) == []

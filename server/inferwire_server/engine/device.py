@@ -136,7 +136,7 @@ class Device:
         self._apply(self._scheduler.remove_model(model, error, self._clock()))
         return drained
 
-    def let_go(self, model: ModelKey) -> bool:
+    def unload_if_idle(self, model: ModelKey) -> bool:
         """Begin to free what a model runs in, unless it has jobs or keeps a caller's states; say whether this does.
 
         Jobs that come then wait until it is opened again.
@@ -149,7 +149,7 @@ class Device:
         return True
 
     def open(self, model: ModelKey, opened: Opened) -> None:
-        """Let a model that was let go of run in this from now on."""
+        """Let a model that was unloaded as idle run in this from now on."""
         self._placed[model].opened = opened
         self._apply(self._scheduler.give_slots(model, len(opened.slots), self._clock()))
         self._arm_timer()
@@ -343,7 +343,7 @@ class Device:
     def _leave_loop(self, running: _Running, steps: Iterator[None]) -> None:
         """Have a thread run the steps that are left, in the slot that they were scheduled for."""
         model, slots, number = running.model, running.slots, running.number
-        slots.release(running.where)
+        slots.end(running.where)
         running.run.slot = slots[number]
         self._running[model, number] = running = running._replace(slot=slots[number], where=THREAD)
         self._hand_over(running, steps)
@@ -352,7 +352,7 @@ class Device:
         model, number, run, now = running.model, running.number, running.run, self._clock()
         del self._running[model, number]
         placed = self._placed[model]
-        running.slots.release(running.where)
+        running.slots.end(running.where)
         placed.count_run(run, now - running.began_at)
         self._apply(self._scheduler.report(model, number, run.outcomes, now))
         self._arm_timer()

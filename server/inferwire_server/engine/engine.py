@@ -176,9 +176,9 @@ class Engine:
         Those that wait end with the error at once; without one they run.
         """
         if model in self._models:
-            await asyncio.shield(self.retire(model, error))
+            await asyncio.shield(self.begin_unload(model, error))
 
-    def retire(self, model: Model, error: ServingError | None) -> asyncio.Future[None]:
+    def begin_unload(self, model: Model, error: ServingError | None) -> asyncio.Future[None]:
         """Begin to unload a model, and give a future of its end. It goes on whether anybody waits for that or not."""
         self._models.discard(model)
         if (idleness := self._idleness.pop(model, None)) is not None:

@@ -124,7 +124,7 @@ class Idleness:
             self._unloading = None
         if self._has_ended:
             return
-        if self._left_s > 0 or not may_unload or not self._model.device.let_go(self._model):
+        if self._left_s > 0 or not may_unload or not self._model.device.unload_if_idle(self._model):
             self._look_again()
             return
         self._timer = None

@@ -71,7 +71,7 @@ class ModelSlots:
         """Tell whether what has begun on the loop may go on there."""
         return self.brief is not None and not self.brief.has_failed
 
-    def release(self, where: Where) -> None:
+    def end(self, where: Where) -> None:
         """Take note that what was to run there has ended."""
         if self.brief is not None:
             self.brief.end(where)

@@ -83,8 +83,8 @@ class BlobStore:
             self._taken[digest] = taken
         self._holders[digest] = self._holders.get(digest, 0) + 1
 
-    def drop(self, digest: bytes) -> None:
-        """Let go of a blob; the last holder's drop removes it."""
+    def release(self, digest: bytes) -> None:
+        """Let go of a blob; the last holder's release removes it."""
         self._holders[digest] -= 1
         if self._holders[digest] == 0:
             del self._holders[digest]
@@ -114,7 +114,7 @@ class BlobStore:
         try:
             await self._take_room(taken, "the model's files are")
         except BaseException:
-            self._drop_all(blobs)
+            self._release_all(blobs)
             raise
         folder = self._folder / f"files.{next(self._numbers)}"
         linking = self._begin(partial(self._link, folder, files))
@@ -159,13 +159,13 @@ class BlobStore:
 
         def gone(_: asyncio.Future[None]) -> None:
             self._byte_size -= counted
-            self._drop_all(held)
+            self._release_all(held)
 
         self._begin(partial(_remove, path)).add_done_callback(gone)
 
-    def _drop_all(self, digests: Iterable[bytes]) -> None:
+    def _release_all(self, digests: Iterable[bytes]) -> None:
         for digest in digests:
-            self.drop(digest)
+            self.release(digest)
 
     def _begin(self, call: Callable[[], None]) -> asyncio.Future[None]:
         """Begin a call on a thread, which ends whether anybody waits for it or not."""

@@ -64,7 +64,7 @@ class Loader:
         self._overrides: Overrides = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._changes: set[asyncio.Task[Any]] = set()
-        self._drains: dict[asyncio.Task[None], str] = {}
+        self._unloads: dict[asyncio.Task[None], str] = {}
 
     async def __aenter__(self) -> Loader:
         return self
@@ -123,9 +123,9 @@ class Loader:
     async def _unload(self, name: str) -> None:
         async with self._lock(name):
             for served in self._catalogue.of(name):
-                self._retire(served)
-            drains = [drain for drain, draining in self._drains.items() if draining == name]
-        await asyncio.gather(*drains)
+                self._unload_version(served)
+            unloads = [unload for unload, unloading in self._unloads.items() if unloading == name]
+        await asyncio.gather(*unloads)
 
     async def _load_anew(self, name: str, settings: Mapping[str, Any]) -> None:
         async with self._lock(name):
@@ -141,10 +141,10 @@ class Loader:
             self._overrides = self._overridden(name, settings)
             for entry, model in models.items():
                 self._serve(entry, model, found[entry])
-            self._retire_others(name, found)
+            self._unload_others(name, found)
 
     async def _follow_all(self, waited: Found | None = None) -> Found:
-        """Look at the repository, load and retire versions, and give those that wait for the rest of their files.
+        """Look at the repository, load and unload versions, and give those that wait for the rest of their files.
 
         Those that have `waited` as they are now wait no more; without it none does.
         """
@@ -166,7 +166,7 @@ class Loader:
     async def _follow(
         self, name: str, found: Found, tried: Mapping[str, Fingerprint], waiting: Collection[Entry]
     ) -> bool:
-        """Load and retire versions of a model as they were found; `tried` are the fingerprints from before that.
+        """Load and unload versions of a model as they were found; `tried` are the fingerprints from before that.
 
         Where a load has come between, which this would undo, do nothing and say so.
         """
@@ -175,7 +175,7 @@ class Loader:
                 return False
             due = [entry for entry in found if self._is_due(entry, found[entry]) and entry not in waiting]
             await asyncio.gather(*(self._load(entry, found[entry]) for entry in due))
-            self._retire_others(name, found)
+            self._unload_others(name, found)
             return True
 
     def _lock(self, name: str) -> asyncio.Lock:
@@ -229,10 +229,10 @@ class Loader:
         """Let a model take the jobs of its version; the model before it runs those that it has."""
         before = self._loads.serve(entry, model, fingerprint)
         if before is not None:
-            self._let_go(entry.name, self._engine.unload(before))
+            self._begin_unload(entry.name, self._engine.unload(before))
 
-    def _retire_others(self, name: str, found: Collection[Entry]) -> None:
-        """Retire the versions of a model that were not found; those that serve, once something that was found does.
+    def _unload_others(self, name: str, found: Collection[Entry]) -> None:
+        """Unload the versions of a model that were not found; those that serve, once something that was found does.
 
         Where its folder cannot be read, nobody knows which there are, and those that serve go on.
         """
@@ -241,20 +241,21 @@ class Loader:
         is_replaced = not kept or (is_known and not kept.isdisjoint(self._catalogue.versions(name)))
         for served in self._catalogue.of(name):
             if served.version not in kept and (is_replaced or not served.takes_jobs):
-                self._retire(served, is_gone=True)
+                self._unload_version(served, is_gone=True)
 
-    def _retire(self, served: Served, *, is_gone: bool = False) -> None:
+    def _unload_version(self, served: Served, *, is_gone: bool = False) -> None:
         """Take no more jobs for a version, and let it run those it has."""
         if served.model is not None:
             draining = served.drains(is_gone=is_gone)
             self._catalogue.put(draining)
-            self._let_go(served.name, self._drain(draining, served.model))
+            self._begin_unload(served.name, self._unload_drained(draining, served.model))
         elif is_gone and not served.is_gone:
             self._catalogue.forget(served)
         elif served.state is VersionState.FAILED:
             self._catalogue.put(served.unloads())
 
-    async def _drain(self, served: Served, model: Model) -> None:
+    async def _unload_drained(self, served: Served, model: Model) -> None:
+        """Wait until a version that takes no more jobs is unloaded, and record that."""
         await self._engine.unload(model)
         log.info("model unloaded", model=served.name, version=served.version)
         if self._catalogue.get(served.name, served.version) is not served:
@@ -264,11 +265,11 @@ class Loader:
         else:
             self._catalogue.put(served.unloads())
 
-    def _let_go(self, name: str, drain: Coroutine[Any, Any, None]) -> None:
-        """Start freeing a model in the background; an unload of the same name waits for it."""
-        task = self._start(drain)
-        self._drains[task] = name
-        task.add_done_callback(self._drains.pop)
+    def _begin_unload(self, name: str, unload: Coroutine[Any, Any, None]) -> None:
+        """Start unloading in the background what a model of this name ran in; an unload of the name waits for it."""
+        task = self._start(unload)
+        self._unloads[task] = name
+        task.add_done_callback(self._unloads.pop)
 
     async def _own(self, change: Coroutine[Any, Any, T]) -> T:
         return await asyncio.shield(self._start(change))

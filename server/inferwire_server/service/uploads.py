@@ -109,11 +109,11 @@ class UploadService:
         blobs = self._store()
         await blobs.put(digest, byte_size, chunks)
         if session.has_ended:
-            blobs.drop(digest)
+            blobs.release(digest)
             raise session_expired(session.id)
         uploaded = self._owned.setdefault(session, _Owned()).blobs
         if digest in uploaded:
-            blobs.drop(digest)
+            blobs.release(digest)
         uploaded.add(digest)
 
     async def read(self, session: Session, source: UploadedSource) -> ModelSpec:
@@ -204,9 +204,9 @@ class UploadService:
         """Begin to free what is a session's own, and give a future of each model's end; waiting jobs get the error."""
         for digest in owned.blobs.intersection(digests):
             owned.blobs.discard(digest)
-            self._store().drop(digest)
+            self._store().release(digest)
         own_ids = owned.compiled.keys() & compiled_ids
-        return [self._engine.retire(owned.compiled.pop(own_id), error) for own_id in own_ids]
+        return [self._engine.begin_unload(owned.compiled.pop(own_id), error) for own_id in own_ids]
 
     def _of(self, session: Session) -> _Owned:
         """Give what a session has here, to be read: nothing before its first upload."""
