@@ -18,6 +18,7 @@ from inferwire_server.transport.accepting import Accepting, speaking
 from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.protocol import HttpProtocol, Shared
 from inferwire_server.transport.listening import authority, listen
+from inferwire_server.transport.open_connections import OpenConnections
 from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.tls import Tls
 
@@ -37,10 +38,9 @@ class HttpServer:
         self.host = host
         self.port = port
         self._timeouts = timeouts
-        self._shared = Shared(_settings(app), self._add, self._lose, take_over)
+        self._connections: OpenConnections[HttpProtocol] = OpenConnections()
+        self._shared = Shared(_settings(app), self._add, self._connections.discard, take_over)
         self._listening: Accepting | None = None
-        self._connections: set[HttpProtocol] = set()
-        self._are_gone = asyncio.Event()
         self._is_leaving = False
         self._looking: asyncio.TimerHandle | None = None
 
@@ -66,7 +66,7 @@ class HttpServer:
         Connections on which nothing is due stay open: a request may be on its way.
         """
         self._shared.is_parting = True
-        for connection in self.connections:
+        for connection in self._connections:
             connection.part()
 
     async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> None:
@@ -82,7 +82,7 @@ class HttpServer:
         at_work = self._shared.state.tasks
         try:
             async with asyncio.timeout(ends_at - monotonic()):
-                await self._wait_until_gone()
+                await self._connections.wait_until_gone()
                 while at_work:
                     await asyncio.wait(at_work)
         except TimeoutError:
@@ -97,9 +97,9 @@ class HttpServer:
         await self.drain(0)
         if self._listening is not None:
             await self._listening.end()
-        for connection in self.connections:
+        for connection in self._connections:
             connection.cut_off()
-        await self._wait_until_gone()
+        await self._connections.wait_until_gone()
         if self._looking is not None:
             self._looking.cancel()
 
@@ -109,23 +109,13 @@ class HttpServer:
             # Its handshake has taken until now.
             connection.leave()
 
-    def _lose(self, connection: HttpProtocol) -> None:
-        self._connections.discard(connection)
-        if not self._connections:
-            self._are_gone.set()
-
     def _leave(self) -> None:
         self._is_leaving = True
         if self._listening is not None:
             self._listening.close()
-        for connection in self.connections:
+        for connection in self._connections:
             connection.leave()
         self._look()
-
-    async def _wait_until_gone(self) -> None:
-        self._are_gone.clear()
-        if self._connections:
-            await self._are_gone.wait()
 
     def _look(self) -> None:
         """Keep the Date header true, and look after silent peers, now and again."""
@@ -133,7 +123,7 @@ class HttpServer:
             self._looking.cancel()
         self._shared.state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         now = monotonic()
-        for connection in self.connections:
+        for connection in self._connections:
             connection.look(now, self._timeouts)
         look_s = min(self._timeouts.look_s, _LEAVING_LOOK_S) if self._is_leaving else self._timeouts.look_s
         self._looking = asyncio.get_running_loop().call_later(look_s, self._look)

@@ -17,6 +17,7 @@ from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol, Shared, Silences
 from inferwire_server.transport.http2.turns import Turns
 from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
+from inferwire_server.transport.open_connections import OpenConnections
 
 H = TypeVar("H")
 
@@ -40,10 +41,9 @@ class Http2Server(Generic[H]):
     ) -> None:
         self._connect = connect
         self._silences = silences or Silences()
-        self._shared = Shared(self._add, self._lose, not_http2, self._silences, Turns(_call_soon))
+        self._connections: OpenConnections[Http2Protocol[H]] = OpenConnections()
+        self._shared = Shared(self._add, self._connections.discard, not_http2, self._silences, Turns(_call_soon))
         self._listening: list[Accepting] = []
-        self._connections: set[Http2Protocol[H]] = set()
-        self._are_gone = asyncio.Event()
         self._is_closing = False
         self._looking: asyncio.TimerHandle | None = None
 
@@ -64,9 +64,9 @@ class Http2Server(Generic[H]):
             self._looking.cancel()
         for accepting in self._listening:
             await accepting.end()
-        for connection in tuple(self._connections):
+        for connection in self._connections:
             connection.cut_off()
-        await self._wait_until_gone()
+        await self._connections.wait_until_gone()
 
     def listen(
         self, listener: socket.socket, tls: ssl.SSLContext | None = None, connect: Connect[H] | None = None
@@ -80,7 +80,7 @@ class Http2Server(Generic[H]):
 
     def part(self) -> None:
         """Have the peers that are here begin nothing more. A connection closes when all on it has ended."""
-        for connection in tuple(self._connections):
+        for connection in self._connections:
             connection.part()
 
     async def close(self, flush_s: float, limit_s: float = 0.0) -> int:
@@ -96,7 +96,7 @@ class Http2Server(Generic[H]):
         leaving = loop.call_later(min(self._silences.heard_s, flush_s), self._leave)
         try:
             async with asyncio.timeout(flush_s):
-                await self._wait_until_gone()
+                await self._connections.wait_until_gone()
         except TimeoutError:
             return await self._see_off(ends_at, flush_s)
         finally:
@@ -112,14 +112,14 @@ class Http2Server(Generic[H]):
         cut = 0
         while self._connections:
             now = monotonic()
-            for connection in tuple(self._connections):
+            for connection in self._connections:
                 signs = taking.get(connection)
                 if now >= ends_at or signs is None or signs.judge(now, connection.due_bytes) is Verdict.CUT_OFF:
                     cut += connection.answers_due
                     connection.cut_off()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TAKING_LOOK_S):
-                    await self._wait_until_gone()
+                    await self._connections.wait_until_gone()
         return cut
 
     def _new_connection(self, connect: Connect[H]) -> Http2Protocol[H]:
@@ -131,29 +131,19 @@ class Http2Server(Generic[H]):
             # Its handshake has taken until now.
             connection.leave()
 
-    def _lose(self, connection: Http2Protocol[H]) -> None:
-        self._connections.discard(connection)
-        if not self._connections:
-            self._are_gone.set()
-
     def _leave(self) -> None:
         """Close to those, too, that have not said that they have heard."""
-        for connection in tuple(self._connections):
+        for connection in self._connections:
             connection.leave()
 
     def _stop_listening(self) -> None:
         for accepting in self._listening:
             accepting.close()
 
-    async def _wait_until_gone(self) -> None:
-        self._are_gone.clear()
-        if self._connections:
-            await self._are_gone.wait()
-
     def _look(self) -> None:
         """Look after silent peers, now and again."""
         now = monotonic()
-        for connection in tuple(self._connections):
+        for connection in self._connections:
             connection.look(now)
         self._looking = asyncio.get_running_loop().call_later(self._silences.look_s, self._look)
 
