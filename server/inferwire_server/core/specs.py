@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.tensor_checks import check_content, check_shape, is_left_to_slot
 from inferwire_server.core.tensors import Tensor, write_shape
-from inferwire_server.errors import invalid_input
+from inferwire_server.errors import ServingError, invalid_input
 
 PortKey: TypeAlias = str | int
 """How a caller names a port: by one of its names, or by its position."""
@@ -136,10 +136,7 @@ class ModelSpec:
         Raises:
             ServingError: INVALID_INPUT if it is unknown.
         """
-        index = self._input_index.get(key)
-        if index is None:
-            raise invalid_input(self._unknown("input", key, self.inputs))
-        return self.inputs[index]
+        return self.inputs[self._index_of_input(key)]
 
     def check_input(self, key: PortKey, element_type: ElementType, shape: tuple[int, ...]) -> None:
         """Refuse an input by all but its bytes.
@@ -147,10 +144,7 @@ class ModelSpec:
         Raises:
             ServingError: INVALID_INPUT if it is unknown, or does not fit.
         """
-        index = self._input_index.get(key)
-        if index is None:
-            raise invalid_input(self._unknown("input", key, self.inputs))
-        self._checked_shape(index, element_type, shape, 1)
+        self._checked_shape(self._index_of_input(key), element_type, shape, 1)
 
     def arrange(self, given: Iterable[tuple[PortKey, Tensor]], count: int = 1) -> tuple[Tensor, ...]:
         """Put a caller's inputs into the model's order, or those of a stack of so many executions.
@@ -165,9 +159,9 @@ class ModelSpec:
         for key, tensor in given:
             index = self._input_index.get(key)
             if index is None:
-                raise invalid_input(self._unknown("input", key, self.inputs))
+                raise self._unknown("input", key, self.inputs)
             if arranged[index] is not None:
-                raise invalid_input(f"input '{self.inputs[index].oip_name}' of model '{self.name}' is given twice")
+                raise invalid_input(f"{self.prefix_of(index)} is given twice")
             if tensor.byte_size != self._checked_shape(index, tensor.element_type, tensor.shape, count):
                 self._check_values(index, tensor, count)
             arranged[index] = tensor
@@ -189,7 +183,7 @@ class ModelSpec:
         for key in wanted:
             index = self._output_index.get(key)
             if index is None:
-                raise invalid_input(self._unknown("output", key, self.outputs))
+                raise self._unknown("output", key, self.outputs)
             if index in selected:
                 raise invalid_input(
                     f"output '{self.outputs[index].oip_name}' of model '{self.name}' is asked for twice"
@@ -211,10 +205,16 @@ class ModelSpec:
             check_shape(prefix, tensor.shape)
             check_content(prefix, tensor)
 
-    def _unknown(self, kind: str, key: PortKey, ports: Sequence[PortSpec]) -> str:
+    def _index_of_input(self, key: PortKey) -> int:
+        index = self._input_index.get(key)
+        if index is None:
+            raise self._unknown("input", key, self.inputs)
+        return index
+
+    def _unknown(self, kind: str, key: PortKey, ports: Sequence[PortSpec]) -> ServingError:
         known = ", ".join(f"'{port.oip_name}'" for port in ports)
         what = f"'{key}'" if isinstance(key, str) else f"number {key}"
-        return f"{kind} {what} of model '{self.name}' is not known, expected one of {known or 'none'}"
+        return invalid_input(f"{kind} {what} of model '{self.name}' is not known, expected one of {known or 'none'}")
 
     def prefix_of(self, index: int) -> str:
         """Begin a sentence about an input."""

@@ -67,15 +67,6 @@ async def load(services: Services, name: str, parameters: Mapping[str, object]) 
         raise
 
 
-async def unload(services: Services, name: str) -> None:
-    """Unload a model; one that is not known is unloaded already.
-
-    Raises:
-        ServingError: PERMISSION_DENIED.
-    """
-    await services.models.unload(name)
-
-
 def _options(services: Services, name: str, parameters: Mapping[str, object]) -> LoadOptions:
     """Read what a load asks for beside the model's own settings."""
     for parameter in sorted(parameters):

@@ -64,7 +64,7 @@ class RepositoryRoutes:
         body is optional.
         """
         await self._parameters(request)
-        await repository.unload(self._services, request.path_params["model"])
+        await self._services.models.unload(request.path_params["model"])
         return Response()
 
     async def _parameters(self, request: Request) -> dict[str, Any]:

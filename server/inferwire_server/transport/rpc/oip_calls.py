@@ -89,7 +89,7 @@ class OipCalls:
         self, request: pb.RepositoryModelUnloadRequest, _: Context
     ) -> pb.RepositoryModelUnloadResponse:
         """Unload a model, and answer when its last job has ended."""
-        await repository.unload(self._services, request.model_name)
+        await self._services.models.unload(request.model_name)
         return pb.RepositoryModelUnloadResponse()
 
     async def log_settings(self, request: pb.LogSettingsRequest, _: Context) -> pb.LogSettingsResponse:
