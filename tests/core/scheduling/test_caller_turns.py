@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.callers import at_host
 from inferwire_server.core.scheduling.batching import Batching
-from inferwire_server.core.scheduling.caller_turns import MOST_SERVED
+from inferwire_server.core.scheduling.caller_turns import MOST_SERVED, CallerTurns
 from inferwire_server.core.scheduling.effects import Effect, Start
 from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Terms
@@ -106,3 +106,11 @@ def test_callers_that_have_nothing_waiting_are_forgotten_and_those_that_wait_kee
         assert started(scheduler.report("m", 0, DONE, 3.0)) == [(urgent,)]
         assert len(served) <= MOST_SERVED
     assert (at_host("patient"), -1) in served
+
+
+def test_turns_say_how_many_callers_they_remember() -> None:
+    turns = CallerTurns()
+    for host in ("a", "a", "b"):
+        job = a_job(host)
+        turns.serve(job, turns.of(job))
+    assert repr(turns) == "<CallerTurns: 2 callers were served>"
