@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+
+from inferwire_server.core.scheduling.job import Outcome
+from inferwire_server.engine.slot_runs import SlotRun
 
 
 @contextmanager
@@ -15,3 +18,10 @@ def no_new_threads() -> Generator[None, None, None]:
         yield
     finally:
         threading.stack_size(size)
+
+
+def run_to_end(run: SlotRun) -> Sequence[Outcome]:
+    """Run all steps at once, and give each job its outcome."""
+    for _ in run.steps():
+        pass
+    return run.outcomes

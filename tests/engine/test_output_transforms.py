@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from tests.engine.conftest import run_to_end
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -35,7 +36,7 @@ def a_job(fill: int, transform: Transform | None) -> Job:
 
 
 def outcomes(*jobs: Job, model: FakeModel | None = None) -> Sequence[Outcome]:
-    return SlotRun((model or FakeModel(echo_spec("echo"))).create_slot(), jobs)()
+    return run_to_end(SlotRun((model or FakeModel(echo_spec("echo"))).create_slot(), jobs))
 
 
 @pytest.mark.parametrize("count", [1, 2], ids=["alone", "as one batch"])

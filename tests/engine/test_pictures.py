@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
+from tests.engine.conftest import run_to_end
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
@@ -336,7 +337,7 @@ def test_pictures_of_several_callers_run_together_and_a_broken_one_fails_alone()
     slot = model(2, 4, Pictures("nearest")).create_slot()
     red, broken, green = job(encoded(picture())), job(b"nothing"), job(encoded(picture(color=GREEN)))
     assert len({Batching(4).group(each.work) for each in (red, broken, green)}) == 1
-    first, second, third = SlotRun(slot, (red, broken, green))()
+    first, second, third = run_to_end(SlotRun(slot, (red, broken, green)))
     assert isinstance(second, ServingError)
     assert second.code is Code.INVALID_INPUT
     assert isinstance(first, tuple)

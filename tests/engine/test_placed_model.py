@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
+from tests.engine.conftest import run_to_end
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -40,7 +41,7 @@ def counted(*jobs: Job, batching: Batching | None = None) -> Mapping[int, Durati
     """Give what is counted of one run of these jobs, which took six seconds."""
     placed = PlacedModel(None, batching, Tally())
     run = SlotRun(FakeModel(echo_spec("m"), choke).create_slot(), jobs)
-    run()
+    run_to_end(run)
     placed.count_run(run, TOOK_S)
     return placed.tally.runs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+from tests.engine.conftest import run_to_end
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -33,11 +34,11 @@ def test_those_that_asked_get_the_profile_however_the_run_ends(
     compute: Callable[[Sequence[Tensor]], tuple[Tensor, ...]], count: int
 ) -> None:
     jobs = tuple(a_job(is_profiled=True) for _ in range(count))
-    SlotRun(FakeModel(echo_spec("echo"), compute).create_slot(), jobs)()
+    run_to_end(SlotRun(FakeModel(echo_spec("echo"), compute).create_slot(), jobs))
     assert [job.profile for job in jobs] == [RAN] * count
 
 
 def test_those_that_did_not_ask_get_none_of_a_batch() -> None:
     jobs = (a_job(is_profiled=True), a_job(is_profiled=False))
-    SlotRun(FakeModel(echo_spec("echo")).create_slot(), jobs)()
+    run_to_end(SlotRun(FakeModel(echo_spec("echo")).create_slot(), jobs))
     assert [job.profile for job in jobs] == [RAN, ()]

@@ -43,12 +43,6 @@ class SlotRun:
         self.slot = slot
         self._held: Sequence[_Held] = [(job, job.work) for job in jobs]
 
-    def __call__(self) -> Sequence[Outcome]:
-        """Run to the end, and give each job its outcome."""
-        for _ in self.steps():
-            pass
-        return self.outcomes
-
     def steps(self) -> Iterator[None]:
         """Run one inference at each step. Raises nothing: an error outside an inference is every job's outcome."""
         try:
