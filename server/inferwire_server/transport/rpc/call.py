@@ -67,13 +67,7 @@ class RpcCall:
         "task",
     )
 
-    def __init__(
-        self,
-        stream: Stream,
-        head: CallHead,
-        method: Method,
-        around: CallSurroundings,
-    ) -> None:
+    def __init__(self, stream: Stream, head: CallHead, method: Method, around: CallSurroundings) -> None:
         self._stream = stream
         self._head = head
         self._method = method
@@ -152,13 +146,10 @@ class RpcCall:
     def take_data(self, data: memoryview, *, is_last: bool) -> None:
         """Take what has come, and begin once the only message has."""
         self._has_heard = True
-        inbox = self._inbox
-        if inbox.failure is not None:
-            return
         try:
-            inbox.take(data, is_last=is_last)
+            self._inbox.take(data, is_last=is_last)
             if is_last and not self._method.takes_stream:
-                self._start(inbox.only())
+                self._start(self._inbox.only())
         except (ServingError, RpcStatus) as error:
             self.refuse(error)
 

@@ -19,14 +19,11 @@ _LISTED_BYTES = 64
 
 
 class Inbox:
-    """What comes on a stream: many messages, which are read one by one, or one, with which the call begins.
-
-    Attributes:
-        failure: Why nothing more is taken, if so: whoever reads hears of it behind what has come before.
-    """
+    """What comes on a stream: many messages, which are read one by one, or one, with which the call begins."""
 
     __slots__ = (
         "_encoding",
+        "_failure",
         "_has_all",
         "_messages",
         "_most_bytes",
@@ -35,7 +32,6 @@ class Inbox:
         "_stream",
         "_takes_many",
         "_unread_bytes",
-        "failure",
     )
 
     def __init__(self, stream: Stream, encoding: str, most_bytes: int, *, takes_many: bool) -> None:
@@ -48,7 +44,7 @@ class Inbox:
         self._unread_bytes = 0
         self._has_all = False
         self._reading: asyncio.Future[None] | None = None
-        self.failure: Exception | None = None
+        self._failure: Exception | None = None
 
     def __repr__(self) -> str:
         return f"<Inbox: {len(self._messages)} messages wait, {self._reader.missing} bytes of another are missing>"
@@ -56,15 +52,17 @@ class Inbox:
     @property
     def awaits_data(self) -> bool:
         """Whether the caller is in the middle of a message. It is not waited for while more waits than it may send."""
-        return self.failure is None and not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
+        return self._failure is None and not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
 
     def take(self, data: memoryview, *, is_last: bool) -> None:
-        """Take what has come, and wake who waits for it.
+        """Take what has come, and wake who waits for it; nothing behind a failure.
 
         Raises:
             ServingError: TOO_LARGE.
             RpcStatus: It is no message, or one more than there is to be.
         """
+        if self._failure is not None:
+            return
         reader, messages = self._reader, self._messages
         for message in reader.take(data):
             messages.append(message)
@@ -81,8 +79,8 @@ class Inbox:
             self._expect()
 
     def fail(self, error: Exception) -> None:
-        """Take nothing more, and have whoever reads hear why."""
-        self.failure = error
+        """Take nothing more, and have whoever reads hear why, behind what has come before."""
+        self._failure = error
         if (reading := self._reading) is not None and not reading.done():
             reading.set_result(None)
 
@@ -103,8 +101,8 @@ class Inbox:
             Exception: Why nothing more is taken.
         """
         while not self._messages:
-            if self.failure is not None:
-                raise self.failure
+            if self._failure is not None:
+                raise self._failure
             if self._has_all:
                 return None
             self._reading = asyncio.get_running_loop().create_future()
