@@ -28,12 +28,16 @@ class CallerTurns:
     """When callers were served last, as far as that tells whose turn it is: each has its turn in one of the queues.
 
     Time is counted in `arrivals`, those of all jobs of a device.
+
+    Attributes:
+        are_many: Whether so many are remembered that those are to be forgotten that have nothing waiting.
     """
 
     def __init__(self, arrivals: Iterator[int] | None = None) -> None:
         self.arrivals = count() if arrivals is None else arrivals
         self._served: dict[Turn, int] = {}
         self._most_served = MOST_SERVED
+        self.are_many = False
 
     def __repr__(self) -> str:
         return f"<CallerTurns: {len(self._served)} callers were served>"
@@ -50,15 +54,15 @@ class CallerTurns:
         """Record that a job is taken: its caller's others are behind whatever waits now and is as urgent."""
         if job.caller is not None:
             self._served[turn] = next(self.arrivals)
+            self.are_many = len(self._served) > self._most_served
 
-    def forget_some(self, queues: Iterable[Waiting]) -> None:
-        """Forget callers that have nothing waiting, if there are many: who comes again is behind whoever waits."""
-        if len(self._served) <= self._most_served:
-            return
+    def forget_but(self, queues: Iterable[Waiting]) -> None:
+        """Forget callers that wait in none of these: who comes again is behind whoever waits."""
         waiting = {turn for queue in queues for turn in queue.turns}
         for turn in self._served.keys() - waiting:
             del self._served[turn]
         self._most_served = max(MOST_SERVED, 2 * len(self._served))
+        self.are_many = False
 
 
 class InOrder(CallerTurns):

@@ -233,7 +233,8 @@ class Lane:
                 jobs.append(queue.pop())
                 space -= rows
         self._drop_if_empty(group)
-        self.turns.forget_some(self.queues.values())
+        if self.turns.are_many:
+            self.turns.forget_but(self.queues.values())
         return tuple(jobs)
 
     def held_until(self, group: Group | None) -> float | None:
