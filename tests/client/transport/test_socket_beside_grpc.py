@@ -9,7 +9,9 @@ from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from queue import SimpleQueue
 
+import grpc
 import pytest
+from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
     DATA,
@@ -22,6 +24,7 @@ from tests.client.transport.scripted_server import (
     submit,
 )
 
+import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -101,6 +104,87 @@ def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
     with serving(on_socket=True) as server, connected(server) as transport:
         submit(transport, Endings())
         assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+
+
+class AwaitedServer(ScriptedServer):
+    """Says nothing at its socket before somebody has asked for a model, and tells of none before somebody has dialled.
+
+    Attributes:
+        dialled: Set once somebody has.
+        has_told: Set once it has told of a model.
+    """
+
+    def __init__(self) -> None:
+        self.dialled, self.has_told = threading.Event(), threading.Event()
+        super().__init__(on_socket=True)
+        self.unary["GetModel"] = self._tell
+
+    def _tell(self, data: bytes, context: grpc.ServicerContext) -> bytes:
+        assert self.dialled.wait(TIMEOUT_S)
+        self.has_told.set()
+        return b""
+
+    def _on_socket(self, connection: socket.socket) -> None:
+        self.dialled.set()
+        assert self.has_told.wait(TIMEOUT_S)
+        super()._on_socket(connection)
+
+
+@contextmanager
+def awaited() -> Generator[tuple[AwaitedServer, GrpcTransport]]:
+    server = AwaitedServer()
+    try:
+        with connected(server, socket_s=TIMEOUT_S) as transport:
+            yield server, transport
+    finally:
+        server.stop()
+
+
+def test_calls_are_made_while_the_session_moves_to_its_socket_and_inferences_follow_it() -> None:
+    """Which takes as many round trips as the call and one more."""
+    with awaited() as (server, transport):
+        transport.served_model("m", "")
+        assert server.left.empty()
+        check_answered(server, transport)
+        assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+        assert len(server.hellos) == 1
+
+
+def test_a_call_that_fails_while_the_session_moves_is_made_again_on_another_connection() -> None:
+    with awaited() as (server, transport):
+
+        def fail_once(data: bytes, context: grpc.ServicerContext) -> bytes:
+            if not server.has_told.is_set():
+                server.has_told.set()
+                context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is lost")
+            return b""
+
+        server.unary["GetModel"] = fail_once
+        transport.served_model("m", "")
+        assert len(server.hellos) == 2
+
+
+def test_closing_ends_a_call_that_is_made_while_the_session_moves() -> None:
+    with awaited() as (server, transport):
+        is_asked = threading.Event()
+
+        def wait(data: bytes, context: grpc.ServicerContext) -> bytes:
+            is_asked.set()
+            assert server.has_told.wait(TIMEOUT_S)
+            return b""
+
+        server.unary["GetModel"] = wait
+        ended = beside(lambda: refusal_of(transport))
+        assert is_asked.wait(TIMEOUT_S)
+        transport.close()
+        assert isinstance(ended(), ov.Cancelled)
+        server.has_told.set()
+
+
+def refusal_of(transport: GrpcTransport) -> ov.InferwireError:
+    with pytest.raises(ov.InferwireError) as raised:
+        transport.served_model("m", "")
+    return raised.value
 
 
 def test_where_nobody_listens_the_session_stays_on_grpc() -> None:

@@ -11,8 +11,8 @@ from inferwire_server.transport.http2.outflow import Outflow
 from inferwire_server.transport.http2.stream import Stream
 
 MOST_FRAME_BYTES = 1 << 20
-"""How many bytes of data go in a frame at the most. gRPC's clients take 16 MiB, and nothing else goes before the end of a
-frame: neither a small answer, nor that to a ping, for which a client does not wait long."""
+"""How many bytes of data go in a frame at the most. gRPC's clients take 16 MiB, and nothing else goes before the end of
+a frame: neither a small answer, nor that to a ping, for which a client does not wait long."""
 
 
 def apply_settings(content: bytes, outflow: Outflow, streams: Iterable[Stream]) -> None:
