@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import monotonic
 
 import grpc
 
@@ -19,14 +20,14 @@ from inferwire.errors import Cancelled, InferwireError, SessionExpired, anew
 from inferwire.latch import Latch
 from inferwire.process import FINALIZING, THIS
 from inferwire.transport import rpc
-from inferwire.transport.address import Address
+from inferwire.transport.address import Address, SocketPlace, addresses_of
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.greenlets import let_greenlets_run
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.socket_carrier import IS_OFFERED, SocketCarrier, place_text
 from inferwire.version import CLIENT
-from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello
+from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello, SessionWelcome
 
 CLOSE_TIMEOUT_S = 2.0
 SESSION_METADATA = "inferwire-session"
@@ -334,23 +335,37 @@ class Connection:
         place = self._address.socket_at(welcome.socket_port, has_tls=welcome.socket_has_tls)
         if place is None:
             return stream
+        give_up_at = monotonic() + self._patience.connect_s
+        try:
+            for at in addresses_of(place):
+                if (on_socket := self._at(at, welcome)) is not None:
+                    stream.finish()
+                    return on_socket
+                if monotonic() > give_up_at:
+                    break
+        except OSError as error:
+            _LOG.debug("the session at %s stays on gRPC: %s", self._address, error)
+        self._without_socket = welcome.server_epoch
+        return stream
+
+    def _at(self, place: SocketPlace, welcome: SessionWelcome) -> SessionStream | None:
+        """Continue the session on a socket there; None where it is not the session's server that answers in time."""
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
         patience = self._patience
         carrier: SocketCarrier | None = None
         try:
             tls = self._credentials.tls_context() if self._address.is_secure else None
-            carrier = SocketCarrier(place, patience.socket_s, patience.keepalive_s, patience.answer_s, tls)
-            on_socket = SessionStream(carrier, str(self._address), greeting, patience.socket_s)
-            stream.finish()
+            carrier = SocketCarrier(
+                place, patience.socket_s, patience.keepalive_s, patience.answer_s, tls, self._address.host
+            )
+            return SessionStream(carrier, str(self._address), greeting, patience.socket_s)
         except (InferwireError, OSError) as error:
-            _LOG.debug("the session at %s stays on gRPC: %s: %s", self._address, place_text(place), error)
-            self._without_socket = welcome.server_epoch
-            return stream
+            _LOG.debug("the session at %s is not at %s: %s", self._address, place_text(place), error)
+            return None
         except BaseException:
             if carrier is not None:
                 carrier.cancel()
             raise
-        return on_socket
 
 
 def open_channel(address: Address, patience: Patience, credentials: Credentials) -> grpc.Channel:
