@@ -19,7 +19,7 @@ from inferwire.models.compiled_blobs import read_blob
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.models.local_models import LocalModel, ModelFile, serialized
 from inferwire.models.model import Model
-from inferwire.models.model_files import Blob, Weights, is_path, is_readable, no_path, read_files
+from inferwire.models.model_files import Blob, ModelFiles, Weights, is_path, is_readable, no_path, read_files
 from inferwire.not_offered import PartlyMirrored
 from inferwire.property_values import from_contract
 from inferwire.requests.remote_model import RemoteModel
@@ -142,8 +142,7 @@ class Core(Unpicklable, PartlyMirrored):
             RuntimeError: If a file is not there, the server cannot read it or does not allow uploads.
         """
         del config
-        files = serialized(model) or read_files(model, weights)
-        return Model.of(self._transport, files)
+        return Model.of(self._transport, serialized(model) or read_files(model, weights))
 
     def compile_model(
         self,
@@ -174,10 +173,14 @@ class Core(Unpicklable, PartlyMirrored):
             raise incompatible("compile_model", *_COMPILE_SIGNATURES, invoked=(self, model, device_name, config))
         _require_name(device)
         properties = self._properties.for_compile(device, config)
-        read = self._model(model, weights)
-        compiled = self._compiled(self._transport.compile(read.contents, device, properties), properties)
-        copy_labels((*read.inputs, *read.outputs), (*compiled.inputs, *compiled.outputs))
-        return compiled
+        if isinstance(model, Model):
+            compiled = self._compiled(self._transport.compile(model.contents, device, properties), properties)
+            copy_labels((*model.inputs, *model.outputs), (*compiled.inputs, *compiled.outputs))
+            return compiled
+        # Nobody would hold what was read: to compile the files is one call, and the server reads them once.
+        files = _files(model, weights)
+        with files.told_in_own_words():
+            return self._compiled(self._transport.compile(files.contents(), device, properties), properties)
 
     @overload
     def get_property(self, property: str) -> Any: ...
@@ -335,15 +338,6 @@ class Core(Unpicklable, PartlyMirrored):
         target = Target(compiled.compiled_id, is_served=False, signature=compiled.model.signature)
         return CompiledModel.of(RemoteModel(self._transport, target, compiled.model, properties))
 
-    def _model(self, model: Any, weights: Weights) -> Model:
-        if isinstance(model, Model):
-            return model
-        if isinstance(model, bytes) and weights is None and is_path(model):
-            model = os.fsdecode(model)
-        if not (is_readable(model) or openvino_class(model) == "Model"):
-            raise no_path(model)
-        return self.read_model(model, weights)
-
 
 def compile_model(
     model: Model | ModelFile, device_name: str | None = DEFAULT_DEVICE, config: Config = None
@@ -366,6 +360,15 @@ def _check_address(address: str | os.PathLike[str] | None) -> None:
             f"'{text}' is no address: Core takes that of a server, and the plugins that openvino reads from such a "
             "file are the server's"
         )
+
+
+def _files(model: Any, weights: Weights) -> ModelFiles:
+    """Read what is to be compiled and was not read by a server."""
+    if isinstance(model, bytes) and weights is None and is_path(model):
+        model = os.fsdecode(model)
+    if not (is_readable(model) or openvino_class(model) == "Model"):
+        raise no_path(model)
+    return serialized(model) or read_files(model, weights)
 
 
 def _require_name(device: str) -> None:

@@ -6,6 +6,7 @@ import gc
 import io
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from itertools import count
@@ -19,11 +20,11 @@ import pytest
 import inferwire as ov
 from inferwire import core_properties
 from inferwire.errors import error_of
-from inferwire.transport.descriptions import ModelContents, ModelDescription
+from inferwire.transport.descriptions import CompiledDescription, ModelContents, ModelDescription
 from inferwire.transport.fake_transport import FakeTransport
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_proto.properties import EnumValue
+from inferwire_proto.properties import EnumValue, PropertyValue
 
 XML, WEIGHTS = b"<net/>", b"weights"
 
@@ -37,6 +38,30 @@ def save(folder: Path, *names: str) -> Path:
     for name in names:
         (folder / name).write_bytes(XML if name.endswith((".xml", ".onnx", ".pdmodel")) else WEIGHTS)
     return folder / names[0]
+
+
+class ReadsNothing(FakeTransport):
+    """A server of which nobody may ask more than to compile."""
+
+    def read(self, contents: ModelContents) -> ModelDescription:
+        raise AssertionError(f"{contents.source} is read before it is compiled")
+
+    def compile(
+        self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
+    ) -> CompiledDescription:
+        if contents.blobs[contents.source.model] == b"<nonsense/>":
+            raise ov.ModelFailed('Unable to read the model: "model.xml" it is nonsense')
+        return super().compile(contents, device, properties)
+
+
+def test_files_are_compiled_in_one_call(transport: FakeTransport, tmp_path: Path) -> None:
+    core = ov.Core(transport=ReadsNothing(transport.model))
+    assert core.compile_model(save(tmp_path, "model.xml"), "CPU").inputs
+    assert core.compile_model(XML, "CPU").inputs
+    bad = tmp_path / "bad.xml"
+    bad.write_bytes(b"<nonsense/>")
+    with pytest.raises(ov.ModelFailed, match=re.escape(f'the model: "{bad}" it is nonsense')):
+        core.compile_model(bad, "CPU")
 
 
 @pytest.mark.parametrize(
@@ -226,9 +251,16 @@ def test_what_goes_wrong_as_a_model_is_read_is_told_as_it_is(description: ModelD
         def read(self, contents: ModelContents) -> ModelDescription:
             raise error
 
-    with pytest.raises(type(error)) as raised:
-        ov.Core(transport=Failing(description)).compile_model(XML, "CPU")
-    assert raised.value is error
+        def compile(
+            self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
+        ) -> CompiledDescription:
+            raise error
+
+    core = ov.Core(transport=Failing(description))
+    for use in (core.read_model, core.compile_model):
+        with pytest.raises(type(error)) as raised:
+            use(XML)
+        assert raised.value is error
 
 
 def test_properties_of_a_device_come_with_openvinos_types(transport: FakeTransport, core: ov.Core) -> None:

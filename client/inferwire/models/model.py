@@ -12,7 +12,6 @@ from typing import Any, TypeVar, cast, overload
 
 from inferwire.arguments import as_integer, as_size, incompatible, openvino_class
 from inferwire.completion import Completed
-from inferwire.errors import ModelFailed
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.nodes import Node, node_of
 from inferwire.graph.ports import Output, PortDescription, copy_labels
@@ -21,7 +20,7 @@ from inferwire.models.model_files import ModelFiles
 from inferwire.models.readable_model import ReadableModel
 from inferwire.models.rt_info import RuntimeInfo
 from inferwire.not_offered import refuse
-from inferwire.transport.descriptions import ModelContents, ModelDescription, ModelSource, Preprocessing
+from inferwire.transport.descriptions import ModelContents, ModelDescription, Preprocessing
 from inferwire.transport.protocol import Transport
 from inferwire.values.layout import Layout, fits
 from inferwire.values.partial_shape import PartialShape
@@ -149,7 +148,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
             RuntimeError: If no server answers.
         """
         if self._nodes is None:
-            graph = self._transport.graph(self._contents(self._reshape, self._preprocessing))
+            graph = self._transport.graph(self.contents)
             described = (*graph.model.inputs, *graph.model.outputs, *graph.model.sinks)
             ends = zip(described, (*self.parameters, *self.results, *self._sinks), strict=True)
             own = {(end.node_type, end.node_name): node for end, node in ends}
@@ -172,33 +171,19 @@ class Model(Completed, RuntimeInfo, ReadableModel):
     @property
     def contents(self) -> ModelContents:
         """What a server makes it of, which need not be the one that read it; for the SDK's own use, not in openvino."""
-        return self._contents(self._reshape, self._preprocessing)
+        return self._files.contents(self._reshape, self._preprocessing)
 
     def _describe(
         self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...], *, are_new: bool = False
     ) -> ModelDescription:
         """Ask the server for the ports that come of this; nothing changes where it refuses."""
-        try:
-            description = self._transport.read(self._contents(reshape, preprocessing))
-        except ModelFailed as error:
-            raise ModelFailed(self._files.in_own_words(str(error)), error.retry_after_s) from None
+        with self._files.told_in_own_words():
+            description = self._transport.read(self._files.contents(reshape, preprocessing))
         self._reshape, self._preprocessing, self._nodes = reshape, preprocessing, None
         self._inputs = _following([] if are_new else self._inputs, description.inputs, _output)
         self._outputs = _following(self._outputs, description.outputs, _output)
         self._sinks = _following(self._sinks, description.sinks, node_of)
         return description
-
-    def _contents(self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...]) -> ModelContents:
-        files = self._files
-        source = ModelSource(
-            model=files.model.sha256,
-            weights=b"" if files.weights is None else files.weights.sha256,
-            suffix=files.suffix,
-            reshape=reshape,
-            variables={path: blob.sha256 for path, blob in files.variables.items()},
-            preprocessing=preprocessing,
-        )
-        return ModelContents(source, files.blobs, files.again or files.all_blobs)
 
     def _input_of(self, key: object) -> Output:
         if isinstance(key, Output):

@@ -9,15 +9,18 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
+from inferwire.errors import ModelFailed
 from inferwire.models.onnx_files import external_files
 from inferwire.tensors.tensor import Tensor, as_tensor
-from inferwire.transport.descriptions import Blobs
+from inferwire.transport.descriptions import Blobs, ModelContents, ModelSource, Preprocessing
 from inferwire.transport.executions import WireBytes
+from inferwire.values.partial_shape import PartialShape
 from inferwire_proto.model_formats import SAVED_MODEL, WEIGHTS_SUFFIXES
 
 _OF_MEMORY = r"\1. Please check if the model format is supported and model is correct."
@@ -25,6 +28,8 @@ _OF_MEMORY = r"\1. Please check if the model format is supported and model is co
 
 _LONGEST_SHOWN = 255
 """How much of a path is shown: what is longer is none, but the text of a model perhaps, of any size."""
+
+_AS_IT_IS: Mapping[str, PartialShape] = {}
 
 Weights: TypeAlias = str | os.PathLike[str] | bytes | io.BytesIO | Tensor | None
 
@@ -63,7 +68,7 @@ class ModelFiles:
     path: str = ""
     again: Callable[[], Blobs] | None = None
 
-    def in_own_words(self, text: str) -> str:
+    def _in_own_words(self, text: str) -> str:
         """Name in what a server says of an upload the user's own file, where the server has a name that it made up."""
         made_up = f'"model{self.suffix}"'
         if self.path:
@@ -79,6 +84,28 @@ class ModelFiles:
     def all_blobs(self) -> dict[bytes, WireBytes]:
         """Give `blobs`."""
         return self.blobs
+
+    def contents(
+        self, reshape: Mapping[str, PartialShape] = _AS_IT_IS, preprocessing: tuple[Preprocessing, ...] = ()
+    ) -> ModelContents:
+        """Give what a server makes the model of, with new shapes of inputs and what is built into it."""
+        source = ModelSource(
+            model=self.model.sha256,
+            weights=b"" if self.weights is None else self.weights.sha256,
+            suffix=self.suffix,
+            reshape=reshape,
+            variables={path: blob.sha256 for path, blob in self.variables.items()},
+            preprocessing=preprocessing,
+        )
+        return ModelContents(source, self.blobs, self.again or self.all_blobs)
+
+    @contextmanager
+    def told_in_own_words(self) -> Generator[None]:
+        """Have what a server says of the files inside said in the user's own words."""
+        try:
+            yield
+        except ModelFailed as error:
+            raise ModelFailed(self._in_own_words(str(error)), error.retry_after_s) from None
 
 
 def read_files(model: Any, weights: Weights = None) -> ModelFiles:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -50,10 +52,27 @@ class Address:
             return self.target.removeprefix(_UNIX_SCHEME) + UNIX_SUFFIX
         if has_tls is not self.is_secure:
             return None
-        return self.target.rpartition(":")[0].removeprefix("[").removesuffix("]"), port
+        return self.host, port
+
+    @property
+    def host(self) -> str:
+        """The name of the host, or its address; "unix" for a file."""
+        return self.target.rpartition(":")[0].removeprefix("[").removesuffix("]")
 
     def __str__(self) -> str:
         return TLS_SCHEME + self.target if self.is_secure else self.target
+
+
+def addresses_of(place: SocketPlace) -> Sequence[SocketPlace]:
+    """Give each address of a host that has several, as replicas have. gRPC has found one, and does not say which.
+
+    Raises:
+        OSError: If there is no such host.
+    """
+    if isinstance(place, str):
+        return (place,)
+    found = {each[4][:2]: None for each in socket.getaddrinfo(*place, type=socket.SOCK_STREAM)}
+    return [(str(host), int(port)) for host, port in found] if len(found) > 1 else (place,)
 
 
 def parse_address(given: str | os.PathLike[str] | None = None) -> Address:

@@ -33,7 +33,7 @@ class Caller:
 
     def repeat_if_lost(self, action: Callable[[Link], T]) -> T:
         """Do something that may be done twice; if its link is lost, once more on a new one."""
-        link = self.connection.open()
+        link = self.connection.open_for_calls()
         try:
             return action(link)
         except LOST:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import monotonic
 
 import grpc
 
@@ -19,14 +20,14 @@ from inferwire.errors import Cancelled, InferwireError, SessionExpired, anew
 from inferwire.latch import Latch
 from inferwire.process import FINALIZING, THIS
 from inferwire.transport import rpc
-from inferwire.transport.address import Address
+from inferwire.transport.address import Address, SocketPlace, addresses_of
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.greenlets import let_greenlets_run
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.socket_carrier import IS_OFFERED, SocketCarrier, place_text
 from inferwire.version import CLIENT
-from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello
+from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello, SessionWelcome
 
 CLOSE_TIMEOUT_S = 2.0
 SESSION_METADATA = "inferwire-session"
@@ -54,13 +55,14 @@ class Patience:
     Attributes:
         connect_s: Until it has answered a connection's first message.
         keepalive_s: While work is in flight, until it is asked whether it is still there.
-        answer_s: Until it has answered that; what waits for it then fails.
+        answer_s: Until it has answered that; what waits for it then fails. gRPC gives a network that brings nothing of
+            what is sent no longer either, and the answer comes behind what is on its way over a slow one.
         socket_s: Until it has answered at its socket, which may be out of reach where gRPC is not.
     """
 
     connect_s: float = 5.0
-    keepalive_s: float = 20.0
-    answer_s: float = 10.0
+    keepalive_s: float = 10.0
+    answer_s: float = 20.0
     socket_s: float = 1.0
 
     @property
@@ -113,12 +115,34 @@ class Opening(Latch):
     Attributes:
         link: What was opened.
         error: Why nothing was.
+        greeted: What calls of one answer can be made on meanwhile: the session is there, and may have yet to move.
         is_unwanted: Whether it is to be closed as soon as it is open.
     """
 
     link: Link | None = None
     error: BaseException | None = None
+    greeted: Link | None = None
     is_unwanted = False
+
+    def __init__(self) -> None:
+        self._is_greeted = Latch()
+
+    def greet(self, link: Link) -> None:
+        """Let those go on who need no more than the session; nobody where this was closed meanwhile."""
+        self.greeted = link
+        # Whoever closes this looks for what is greeted afterwards.
+        if not self.is_unwanted:
+            self._is_greeted.set()
+
+    def end(self) -> None:
+        """Let everybody go on."""
+        self.set()
+        self._is_greeted.set()
+
+    def session(self) -> Link:
+        """Wait until there is a session, and give a link to make calls of one answer on, or raise why there is none."""
+        self._is_greeted.wait()
+        return self.result() if self.greeted is None or self.is_set() else self.greeted
 
     def result(self) -> Link:
         """Wait for its end, and give the link or raise what kept it from being opened."""
@@ -170,14 +194,18 @@ class Connection:
         link = self._link
         if link is not None and link.is_usable:
             return link
-        if sys.is_finalizing():
-            raise RuntimeError(FINALIZING)
-        with self._lock:
-            link = self.current
-            if link is not None:
-                return link
-            opening = self._opening or self._begin()
-        return opening.result()
+        found = self._find()
+        return found.result() if isinstance(found, Opening) else found
+
+    def open_for_calls(self) -> Link:
+        """Give a link to make calls of one answer on, which do not wait until the session has moved to a socket.
+
+        Raises:
+            ServerUnavailable: As `open`.
+            RuntimeError: As `open`.
+        """
+        found = self._find()
+        return found.session() if isinstance(found, Opening) else found
 
     def replace(self, lost: Link) -> Link:
         """Give an open link other than `lost`, connecting if necessary.
@@ -187,10 +215,14 @@ class Connection:
         Raises:
             ServerUnavailable: If no server answers in time.
         """
+        opening = self._opening
+        if opening is not None and opening.greeted is lost:
+            opening.wait()
         with self._lock:
-            if self._link is lost:
+            # That which calls were made on early is of the same channel.
+            if self._link is not None and self._link.channel is lost.channel:
+                self._link.stream.finish()
                 self._link = None
-                lost.stream.finish()
         return self.open()
 
     def finish(self) -> None:
@@ -201,9 +233,19 @@ class Connection:
 
     def close(self) -> None:
         """End what is in flight, now."""
+        opening = self._opening
         link, self._link = self._leave(), None
         if link is not None:
             link.close()
+        if opening is not None and opening.greeted is not None:
+            opening.greeted.close()
+
+    def _find(self) -> Link | Opening:
+        """Give the open link, or what is to become one."""
+        if sys.is_finalizing() and self.current is None:
+            raise RuntimeError(FINALIZING)
+        with self._lock:
+            return self.current or self._opening or self._begin()
 
     def _leave(self) -> Link | None:
         """Give the open link, or have the one closed that is being opened."""
@@ -236,13 +278,13 @@ class Connection:
     def _open(self, opening: Opening) -> None:
         """Open a link for all who wait; where they were interrupted, for those who come after them."""
         try:
-            opening.link = self._keep(self._resume(), opening)
+            opening.link = self._keep(self._resume(opening), opening)
         except BaseException as error:  # noqa: BLE001 - raised by those who wait
             opening.error = anew(error)
             with self._lock:
                 if self._opening is opening:
                     self._opening = None
-        opening.set()
+        opening.end()
 
     def _keep(self, link: Link, opening: Opening) -> Link:
         """Make what was opened the link, unless this was closed meanwhile."""
@@ -260,14 +302,14 @@ class Connection:
         self._opened()
         return link
 
-    def _resume(self) -> Link:
+    def _resume(self, opening: Opening) -> Link:
         try:
-            return self._greet(self._session_id)
+            return self._greet(self._session_id, opening)
         except SessionExpired:
             # The server has restarted, or forgot the session: what it owned is gone, served models are not.
-            return self._greet("")
+            return self._greet("", opening)
 
-    def _greet(self, session_id: str) -> Link:
+    def _greet(self, session_id: str, opening: Opening) -> Link:
         """Open a channel and a stream that resumes a session, or opens a new one."""
         channel = open_channel(self._address, self._patience, self._credentials)
         caller = self._credentials.metadata
@@ -276,6 +318,7 @@ class Connection:
             greeting = SessionHello(client=CLIENT, session_id=session_id)
             carrier = GrpcCarrier(channel, str(self._address), caller)
             stream = SessionStream(carrier, str(self._address), greeting, self._patience.connect_s)
+            opening.greet(Link(channel, stream, caller))
             stream = self._beside(stream)
             return Link(channel, stream, caller)
         except BaseException:
@@ -292,23 +335,37 @@ class Connection:
         place = self._address.socket_at(welcome.socket_port, has_tls=welcome.socket_has_tls)
         if place is None:
             return stream
+        give_up_at = monotonic() + self._patience.connect_s
+        try:
+            for at in addresses_of(place):
+                if (on_socket := self._at(at, welcome)) is not None:
+                    stream.finish()
+                    return on_socket
+                if monotonic() > give_up_at:
+                    break
+        except OSError as error:
+            _LOG.debug("the session at %s stays on gRPC: %s", self._address, error)
+        self._without_socket = welcome.server_epoch
+        return stream
+
+    def _at(self, place: SocketPlace, welcome: SessionWelcome) -> SessionStream | None:
+        """Continue the session on a socket there; None where it is not the session's server that answers in time."""
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
         patience = self._patience
         carrier: SocketCarrier | None = None
         try:
             tls = self._credentials.tls_context() if self._address.is_secure else None
-            carrier = SocketCarrier(place, patience.socket_s, patience.keepalive_s, patience.answer_s, tls)
-            on_socket = SessionStream(carrier, str(self._address), greeting, patience.socket_s)
-            stream.finish()
+            carrier = SocketCarrier(
+                place, patience.socket_s, patience.keepalive_s, patience.answer_s, tls, self._address.host
+            )
+            return SessionStream(carrier, str(self._address), greeting, patience.socket_s)
         except (InferwireError, OSError) as error:
-            _LOG.debug("the session at %s stays on gRPC: %s: %s", self._address, place_text(place), error)
-            self._without_socket = welcome.server_epoch
-            return stream
+            _LOG.debug("the session at %s is not at %s: %s", self._address, place_text(place), error)
+            return None
         except BaseException:
             if carrier is not None:
                 carrier.cancel()
             raise
-        return on_socket
 
 
 def open_channel(address: Address, patience: Patience, credentials: Credentials) -> grpc.Channel:

@@ -40,7 +40,7 @@ from inferwire.transport.lent_memory import Lend
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.served_models import what_there_is
 from inferwire.transport.submission import Retries, Submission
-from inferwire.transport.uploads import upload_missing
+from inferwire.transport.uploads import Uploads
 from inferwire.transport.wire_sender import WireSender
 from inferwire.values.plugin_version import Version
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
@@ -67,6 +67,7 @@ class GrpcTransport:
         self._releases = Releases(lambda names: _release(connection, compiled, text, names))
         self._connection = connection = Connection(address, patience, credentials, self._releases.wake)
         self._caller = Caller(self._connection, self._address)
+        self._uploads = Uploads(self._caller)
         self._lending = Lending(address, self._releases)
         self._sender = WireSender(self._address, self._compiled, self._lending)
         self._retries = Retries(self._sender, self._connection.replace, self._releases.flush)
@@ -281,7 +282,7 @@ class GrpcTransport:
             return link, make(link)
 
         def make_anew(link: Link) -> str:
-            upload_missing(self._caller, link, again())
+            self._uploads.bring(link, again())
             return make(link).compiled_id
 
         link, response = self._with_files(blobs, make_on)
@@ -292,7 +293,7 @@ class GrpcTransport:
         """Upload the files that a link's session has not, and use them there; if it is lost, once more on a new one."""
 
         def use_on(link: Link) -> T:
-            upload_missing(self._caller, link, blobs)
+            self._uploads.bring(link, blobs)
             return use(link)
 
         return self._caller.repeat_if_lost(use_on)

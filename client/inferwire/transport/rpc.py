@@ -80,18 +80,28 @@ def call_raw(channel: grpc.Channel, method: str, request: bytes, metadata: Metad
     return undisturbed(lambda: cast("bytes", multicallable(request, metadata=metadata)))
 
 
-def call_with_stream(
+def call_with_streams(
     channel: grpc.Channel,
     method: str,
-    requests: Iterable[Message],
+    streams: Iterable[Iterable[Message]],
     response_type: type[R],
     metadata: Metadata,
-) -> R:
-    """Make a call of many requests and one answer."""
+) -> Sequence[R]:
+    """Make calls of many requests and one answer each, all of them at once; where one fails, the others are ended."""
     multicallable = channel.stream_unary(
         path_of(method), request_serializer=_serialize, response_deserializer=response_type.FromString
     )
-    return undisturbed(lambda: multicallable(iter(requests), metadata=metadata))
+
+    def make_all() -> Sequence[R]:
+        calls: list[Any] = []
+        try:
+            calls += (multicallable.future(iter(requests), metadata=metadata) for requests in streams)
+            return [call.result() for call in calls]
+        finally:
+            for call in calls:
+                call.cancel()
+
+    return undisturbed(make_all)
 
 
 def call_for_stream(

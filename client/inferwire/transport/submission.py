@@ -176,6 +176,9 @@ class Retries:
                 why = submission.link, submission.needs_room
                 if why not in links:
                     links[why] = self._link_for(*why)
+                    if isinstance(links[why], InferwireError):
+                        # Those that came while the server was looked for are told so too, and not after as long again.
+                        batch += self._gather(is_last=False)
                 link = links[why]
                 if isinstance(link, InferwireError) or self._sender.is_ready(link, submission.header):
                     self._send_again(submission, link)

@@ -1,4 +1,7 @@
-"""The blobs of models on their way to a session: each once, and in chunks."""
+"""The blobs of models on their way to a session: each once, all of them beside each other, and in chunks.
+
+Owns what the session has got: a server keeps what a session has uploaded for as long as that, and is not asked.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,36 @@ from inferwire_proto.inferwire.v1 import models_pb2
 
 CHUNK_BYTES = 1 << 20
 
-
-def upload_missing(caller: Caller, link: Link, blobs: Mapping[bytes, WireBytes]) -> None:
-    """Upload those of the blobs, by their SHA-256, that a link's session has not."""
-    request = models_pb2.HasBlobsRequest(sha256=list(blobs))
-    response = caller.call_on(link, "ModelService.HasBlobs", request, models_pb2.HasBlobsResponse)
-    for (sha256, content), is_present in zip(blobs.items(), response.present, strict=True):
-        if not is_present:
-            _upload(caller, link, sha256, content)
+MOST_AT_ONCE = 8
+"""How many blobs travel beside each other: each takes a thread of gRPC's, and an ONNX model may have hundreds."""
 
 
-def _upload(caller: Caller, link: Link, sha256: bytes, content: WireBytes) -> None:
-    chunks = _chunks(sha256, content, min(CHUNK_BYTES, link.stream.most_bytes // 2))
-    with rpc.as_own_errors(caller.address):
-        rpc.call_with_stream(link.channel, "ModelService.Upload", chunks, models_pb2.UploadResponse, link.metadata)
+class Uploads:
+    """Uploads of one client. Threads may race: what two of them upload at once, the server keeps once."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._uploaded: tuple[str, set[bytes]] = ("", set())
+
+    def __repr__(self) -> str:
+        session_id, blobs = self._uploaded
+        return f"<Uploads: {len(blobs)} in session {session_id!r}>"
+
+    def bring(self, link: Link, blobs: Mapping[bytes, WireBytes]) -> None:
+        """Upload those of the blobs, by their SHA-256, that a link's session has not."""
+        session_id, uploaded = self._uploaded
+        if session_id != link.session_id:
+            session_id, uploaded = self._uploaded = (link.session_id, set[bytes]())
+        missing = {sha256: content for sha256, content in blobs.items() if sha256 not in uploaded}
+        chunk_bytes = min(CHUNK_BYTES, link.stream.most_bytes // 2)
+        streams = [_chunks(sha256, content, chunk_bytes) for sha256, content in missing.items()]
+        for start in range(0, len(streams), MOST_AT_ONCE):
+            some = streams[start : start + MOST_AT_ONCE]
+            with rpc.as_own_errors(self._caller.address):
+                rpc.call_with_streams(
+                    link.channel, "ModelService.Upload", some, models_pb2.UploadResponse, link.metadata
+                )
+        uploaded.update(missing)
 
 
 def _chunks(sha256: bytes, content: WireBytes, chunk_bytes: int) -> Iterator[models_pb2.UploadRequest]:

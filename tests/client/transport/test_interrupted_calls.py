@@ -31,7 +31,7 @@ def ask_raw(channel: grpc.Channel) -> object:
 
 
 def send_many(channel: grpc.Channel) -> object:
-    return rpc.call_with_stream(channel, "ModelService.Upload", [pb.UploadRequest()], pb.UploadResponse, ())
+    return rpc.call_with_streams(channel, "ModelService.Upload", [[pb.UploadRequest()]] * 2, pb.UploadResponse, ())
 
 
 def receive_many(channel: grpc.Channel) -> object:

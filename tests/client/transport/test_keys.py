@@ -27,7 +27,6 @@ from inferwire.transport.lending import LEAST_BYTES
 from inferwire.transport.operator_calls import OperatorCalls
 from inferwire.transport.session.session_stream import LARGE_BYTES
 from inferwire_proto.errors import CODE_METADATA
-from inferwire_proto.inferwire.v1 import models_pb2
 
 KEY = Credentials("s3cret")
 SHOWN = "Bearer s3cret"
@@ -51,10 +50,6 @@ def empty(data: bytes, context: grpc.ServicerContext) -> bytes:
     return b""
 
 
-def has_none(data: bytes, context: grpc.ServicerContext) -> bytes:
-    return models_pb2.HasBlobsResponse(present=[False]).SerializeToString()
-
-
 def lend_twice(transport: GrpcTransport) -> None:
     """Send from memory that the server can read in place; it is asked with the second execution."""
     memory = transport.lend(LEAST_BYTES)
@@ -70,7 +65,6 @@ CALLS: dict[str, Act] = {
     "Infer": lambda transport: transport.submit(HEADER, [bytes(LARGE_BYTES)], Endings().take),
     "LendMemory": lend_twice,
     "GetModel": lambda transport: transport.served_model("m", ""),
-    "HasBlobs": lambda transport: transport.read(CONTENTS),
     "Upload": lambda transport: transport.read(CONTENTS),
     "Read": lambda transport: transport.read(CONTENTS),
     "ListNodes": lambda transport: transport.graph(CONTENTS),
@@ -115,7 +109,7 @@ def metadata_of(server: ScriptedServer, method: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(("method", "call"), CALLS.items(), ids=CALLS)
 def test_every_call_of_a_session_shows_the_key(server: ScriptedServer, method: str, call: Act) -> None:
-    server.unary = dict.fromkeys(CALLS, empty) | {"HasBlobs": has_none}
+    server.unary = dict.fromkeys(CALLS, empty)
     with closing(GrpcTransport(address_of(server), Patience(TIMEOUT_S), KEY)) as transport:
         # What an empty answer leaves to be said is the business of other tests.
         with suppress(ov.InferwireError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from traceback import format_exception
@@ -13,6 +14,7 @@ import pytest
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
     DATA,
+    TIMEOUT_S,
     ScriptedServer,
 )
 
@@ -21,6 +23,7 @@ from inferwire.transport import rpc
 from inferwire.transport.descriptions import ModelContents, ModelSource
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.large_execution import LargeExecution
+from inferwire.transport.uploads import MOST_AT_ONCE
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA
 from inferwire_proto.inferwire.v1 import models_pb2
 
@@ -95,7 +98,7 @@ def test_calls_of_every_kind_on_a_channel_that_was_closed_meanwhile_raise_the_cl
     with pytest.raises(ov.ServerUnavailable, match="Cannot invoke RPC"):
         LargeExecution(channel, "here", (), Endings().take).start(b"", [DATA])
     calls: list[Callable[[], object]] = [
-        lambda: rpc.call_with_stream(channel, "ModelService.Upload", (), models_pb2.UploadResponse, ()),
+        lambda: rpc.call_with_streams(channel, "ModelService.Upload", ((),), models_pb2.UploadResponse, ()),
         lambda: rpc.call(channel, "ModelService.Read", models_pb2.ReadRequest(), models_pb2.ReadResponse, ()),
         lambda: rpc.call_raw(channel, "ModelService.Read", b"", ()),
         lambda: rpc.call_for_stream(
@@ -113,23 +116,59 @@ def test_an_error_that_is_not_grpcs_stays_what_it_is() -> None:
 
 
 def test_blobs_are_uploaded_once_in_chunks(server: ScriptedServer, transport: GrpcTransport) -> None:
+    """And beside each other: a session that has none takes two round trips, and one that has them a single one."""
     uploads: list[bytes] = []
-
-    def has(request: bytes, context: grpc.ServicerContext) -> bytes:
-        asked = models_pb2.HasBlobsRequest.FromString(request).sha256
-        return models_pb2.HasBlobsResponse(present=[sha == b"b" * 32 for sha in asked]).SerializeToString()
+    both_are_under_way = threading.Barrier(2)
 
     def upload(request: bytes, context: grpc.ServicerContext) -> bytes:
         uploads.append(request)
+        both_are_under_way.wait(TIMEOUT_S)
         return b""
 
-    server.unary.update(HasBlobs=has, Upload=upload, Read=lambda data, context: b"")
-    content = bytes(range(256)) * 5000
-    blobs = {b"a" * 32: content, b"b" * 32: b"there already"}
-    transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, dict))
-    (upload_,) = uploads
-    assert models_pb2.UploadRequest.FromString(upload_).header.byte_size == len(content)
-    assert len(upload_) > len(content)
+    server.unary.update(Upload=upload, Read=lambda data, context: b"")
+    contents = bytes(range(256)) * 5000, b"weights"
+    blobs = dict(zip((b"a" * 32, b"b" * 32), contents, strict=True))
+    for _ in range(2):
+        transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, dict))
+    assert methods_of(server) == ["Session", "Upload", "Upload", "Read", "Read"]
+    sizes = {models_pb2.UploadRequest.FromString(each).header.byte_size: len(each) for each in uploads}
+    assert sizes.keys() == {*map(len, contents)}
+    assert all(sent > byte_size for byte_size, sent in sizes.items())
+
+
+def test_of_many_blobs_as_many_travel_at_once_as_there_may_be_threads(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    server.unary.update(Upload=lambda data, context: b"", Read=lambda data, context: b"")
+    blobs = {bytes([number]) * 32: b"content" for number in range(2 * MOST_AT_ONCE + 1)}
+    transport.read(ModelContents(ModelSource(b"a" * 32, b"", ".onnx", {}, {}), blobs, dict))
+    assert methods_of(server).count("Upload") == len(blobs)
+
+
+def test_a_blob_that_is_refused_is_told_and_uploaded_by_who_tries_again(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    refusals = [grpc.StatusCode.RESOURCE_EXHAUSTED]
+
+    def upload(request: bytes, context: grpc.ServicerContext) -> bytes:
+        if refusals:
+            context.abort(refusals.pop(), "there is no room")
+        return b""
+
+    server.unary.update(Upload=upload, Read=lambda data, context: b"")
+    contents = ModelContents(ModelSource(b"a" * 32, b"", ".onnx", {}, {}), {b"a" * 32: DATA}, dict)
+    with pytest.raises(ov.TooLarge, match="there is no room"):
+        transport.read(contents)
+    transport.read(contents)
+    assert methods_of(server) == ["Session", "Upload", "Upload", "Read"]
+
+
+def methods_of(server: ScriptedServer) -> list[str]:
+    """List the calls that have come."""
+    methods: list[str] = []
+    while not server.calls.empty():
+        methods.append(server.calls.get_nowait()[0])
+    return methods
 
 
 class Held:

@@ -175,7 +175,7 @@ def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
             context.abort(grpc.StatusCode.UNAVAILABLE, "the server restarts")
         return b""
 
-    server.unary |= {"Compile": compile_, "HasBlobs": lambda data, context: b"", method: answer}
+    server.unary |= {"Compile": compile_, method: answer}
     description = transport.compile(ModelContents(SOURCE, {}, dict), "CPU", {})
     call(transport, Target(description.compiled_id, is_served=False))
     assert named == ["compiled-1", "compiled-2"]
@@ -201,9 +201,6 @@ def test_files_are_uploaded_again_where_their_session_is_lost_before_they_are_us
         metadata: Any = context.invocation_metadata()
         return dict(metadata)["inferwire-session"]
 
-    def has(data: bytes, context: grpc.ServicerContext) -> bytes:
-        return models_pb2.HasBlobsResponse(present=[session_of(context) in have]).SerializeToString()
-
     def upload(data: bytes, context: grpc.ServicerContext) -> bytes:
         have.add(session_of(context))
         return b""
@@ -216,7 +213,7 @@ def test_files_are_uploaded_again_where_their_session_is_lost_before_they_are_us
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the blob is not uploaded in this session")
         return b""
 
-    server.unary |= {"HasBlobs": has, "Upload": upload, method: answer}
+    server.unary |= {"Upload": upload, method: answer}
     use(transport)
     assert used == ["session-1", "session-2"]
 

@@ -8,8 +8,11 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from queue import SimpleQueue
+from typing import Any
 
+import grpc
 import pytest
+from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
     DATA,
@@ -22,6 +25,7 @@ from tests.client.transport.scripted_server import (
     submit,
 )
 
+import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -101,6 +105,110 @@ def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
     with serving(on_socket=True) as server, connected(server) as transport:
         submit(transport, Endings())
         assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+
+
+def test_of_a_hosts_addresses_the_one_is_found_that_the_server_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the host's name is that of replicas: another server answers at the first."""
+    resolve: Any = socket.getaddrinfo
+
+    def resolve_two(host: Any, *args: Any, **kwargs: Any) -> Any:
+        hosts = ("127.0.0.2", "127.0.0.1") if host == "localhost" else (host,)
+        return [found for each in hosts for found in resolve(each, *args, **kwargs)]
+
+    def answer(listener: socket.socket) -> None:
+        with suppress(OSError), listener.accept()[0] as connection:
+            connection.recv(1 << 16)
+            refuse(connection)
+
+    with serving(on_socket=True) as server, socket.create_server(("127.0.0.2", server.socket_port)) as elsewhere:
+        threading.Thread(target=answer, args=(elsewhere,), daemon=True).start()
+        # gRPC has a resolver of its own.
+        monkeypatch.setattr(socket, "getaddrinfo", resolve_two)
+        address = parse_address(f"localhost:{server.port}")
+        with closing(GrpcTransport(address, Patience(TIMEOUT_S, socket_s=TIMEOUT_S))) as transport:
+            check_answered(server, transport)
+            assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+        elsewhere.shutdown(socket.SHUT_RDWR)
+
+
+class AwaitedServer(ScriptedServer):
+    """Says nothing at its socket before somebody has asked for a model, and tells of none before somebody has dialled.
+
+    Attributes:
+        dialled: Set once somebody has.
+        has_told: Set once it has told of a model.
+    """
+
+    def __init__(self) -> None:
+        self.dialled, self.has_told = threading.Event(), threading.Event()
+        super().__init__(on_socket=True)
+        self.unary["GetModel"] = self._tell
+
+    def _tell(self, data: bytes, context: grpc.ServicerContext) -> bytes:
+        assert self.dialled.wait(TIMEOUT_S)
+        self.has_told.set()
+        return b""
+
+    def _on_socket(self, connection: socket.socket) -> None:
+        self.dialled.set()
+        assert self.has_told.wait(TIMEOUT_S)
+        super()._on_socket(connection)
+
+
+@contextmanager
+def awaited() -> Generator[tuple[AwaitedServer, GrpcTransport]]:
+    server = AwaitedServer()
+    try:
+        with connected(server, socket_s=TIMEOUT_S) as transport:
+            yield server, transport
+    finally:
+        server.stop()
+
+
+def test_calls_are_made_while_the_session_moves_to_its_socket_and_inferences_follow_it() -> None:
+    """Which takes as many round trips as the call and one more."""
+    with awaited() as (server, transport):
+        transport.served_model("m", "")
+        check_answered(server, transport)
+        assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+        assert len(server.hellos) == 1
+
+
+def test_a_call_that_fails_while_the_session_moves_is_made_again_on_another_connection() -> None:
+    with awaited() as (server, transport):
+
+        def fail_once(data: bytes, context: grpc.ServicerContext) -> bytes:
+            if not server.has_told.is_set():
+                server.has_told.set()
+                context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is lost")
+            return b""
+
+        server.unary["GetModel"] = fail_once
+        transport.served_model("m", "")
+        assert len(server.hellos) == 2
+
+
+def test_closing_ends_a_call_that_is_made_while_the_session_moves() -> None:
+    with awaited() as (server, transport):
+        is_asked = threading.Event()
+
+        def wait(data: bytes, context: grpc.ServicerContext) -> bytes:
+            is_asked.set()
+            assert server.has_told.wait(TIMEOUT_S)
+            return b""
+
+        server.unary["GetModel"] = wait
+        ended = beside(lambda: refusal_of(transport))
+        assert is_asked.wait(TIMEOUT_S)
+        transport.close()
+        assert isinstance(ended(), ov.Cancelled)
+        server.has_told.set()
+
+
+def refusal_of(transport: GrpcTransport) -> ov.InferwireError:
+    with pytest.raises(ov.InferwireError) as raised:
+        transport.served_model("m", "")
+    return raised.value
 
 
 def test_where_nobody_listens_the_session_stays_on_grpc() -> None:

@@ -125,6 +125,26 @@ def test_one_that_is_given_up_while_it_is_sent_again_takes_back_nothing_of_anoth
     assert taken_back == [0, 0], "7 was its id on the stream before"
 
 
+def test_who_comes_while_a_server_is_looked_for_in_vain_is_told_what_came_of_that(client: Client) -> None:
+    """Looking for it takes as long as connecting may take."""
+    lookups: list[Any] = []
+
+    def find_none(lost: Any) -> Any:
+        lookups.append(lost)
+        if len(lookups) == 1:
+            second.fail(LOST)
+        raise ServerUnavailable("nobody is there")
+
+    retries = Retries(client, find_none, client.make_room)
+    first, second = (Submission(HEADER, (), client.take, retries) for _ in range(2))
+    first.send(client, LINK)
+    second.send(client, LINK)
+    first.fail(LOST)
+    for _ in range(2):
+        assert client.error() == f"{UNDER_WAY}nobody is there"
+    assert lookups == [LINK]
+
+
 def test_what_needs_no_model_to_be_compiled_again_is_sent_again_first(client: Client) -> None:
     are_lost = threading.Event()
 

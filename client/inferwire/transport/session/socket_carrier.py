@@ -54,8 +54,9 @@ class SocketCarrier:
         keepalive_s: float,
         answer_s: float,
         tls: ssl.SSLContext | None = None,
+        host: str = "",
     ) -> None:
-        """Connect, and agree on TLS where it is to be spoken.
+        """Connect, and agree on TLS where it is to be spoken, with who has a certificate of that host's.
 
         Raises:
             OSError: If nobody answers there in time, or nobody that is trusted.
@@ -68,7 +69,7 @@ class SocketCarrier:
         self._is_writing = False
         self._wake: Callable[[], None] = _nobody
         self._users = 2
-        self._socket, self._tls = _connect(place, connect_s, tls)
+        self._socket, self._tls = _connect(place, connect_s, tls, host)
         _set_timeout(self._socket, socket.SO_RCVTIMEO, keepalive_s)
         # A send of which nothing goes for so long fails. One of which some went has as long again for the rest, so that
         # a server that stands still is noticed after once to twice as long; on TCP, what follows ends it after once.
@@ -297,7 +298,7 @@ def place_text(place: SocketPlace) -> str:
 
 
 def _connect(
-    place: SocketPlace, limit_s: float, context: ssl.SSLContext | None
+    place: SocketPlace, limit_s: float, context: ssl.SSLContext | None, host: str
 ) -> tuple[socket.socket, TlsLayer | None]:
     tls = None
     with ExitStack() as on_failure:
@@ -310,7 +311,7 @@ def _connect(
             connected = on_failure.enter_context(socket.create_connection(place, limit_s))
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if context is not None:
-                tls = TlsLayer(context, connected, place[0])
+                tls = TlsLayer(context, connected, host or place[0])
         connected.settimeout(None)
         on_failure.pop_all()
     return connected, tls
