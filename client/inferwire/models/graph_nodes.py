@@ -33,7 +33,7 @@ class DescribedNode(Node):
         """Give what the node was made with, as "axis", by name. Mirrors `openvino.Node.get_attributes`.
 
         Raises:
-            RuntimeError: If the server, an older one, or its OpenVINO does not tell it.
+            RuntimeError: If the server, an older one, does not tell it.
         """
         told = self._node.attributes
         return super().get_attributes() if told is None else from_contract(dict(told))

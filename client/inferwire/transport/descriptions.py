@@ -55,7 +55,7 @@ class GraphNode:
         info: What the device that runs it says of it.
         input_count: How many inputs it has.
         outputs: Its outputs in order.
-        attributes: What it was made with; None where the server does not tell it.
+        attributes: What it was made with; None where the server, an older one, does not tell it.
     """
 
     description: PortDescription

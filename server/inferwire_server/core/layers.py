@@ -54,7 +54,7 @@ class GraphNode:
         info: What the device that runs it says of it.
         input_count: How many inputs it has.
         outputs: Its outputs in order.
-        attributes: What it was made with, as "axis"; None where the runtime does not tell it.
+        attributes: What it was made with, as "axis".
     """
 
     name: str
@@ -62,7 +62,7 @@ class GraphNode:
     info: dict[str, str]
     input_count: int
     outputs: tuple[PortSpec, ...]
-    attributes: Properties | None = None
+    attributes: Properties
 
 
 @dataclass(frozen=True, slots=True)

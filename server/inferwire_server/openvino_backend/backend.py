@@ -252,15 +252,8 @@ def _node(node: Any, info: Mapping[str, Any]) -> GraphNode:
         {name: str(value.value) for name, value in info.items()},
         node.get_input_size(),
         ports_of(outputs, [set[str]()] * len(outputs), "output", _NODE_TYPES),
-        _attributes(node),
+        node.get_attributes(),
     )
-
-
-def _attributes(node: Any) -> Properties | None:
-    try:
-        return node.get_attributes()
-    except RuntimeError:  # an operation with attributes of kinds that Python has not
-        return None
 
 
 def _add_extension(core: Any, library: Path) -> None:

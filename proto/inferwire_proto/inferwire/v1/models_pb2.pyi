@@ -1275,7 +1275,7 @@ class RuntimeNode(_message.Message):
 
     @_builtins.property
     def attributes(self) -> _types_pb2.PropertyMap:
-        """What it was made with, as "axis"; not set where OpenVINO does not tell it."""
+        """What it was made with, as "axis"."""
 
     def __init__(
         self,
