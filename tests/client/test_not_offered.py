@@ -50,7 +50,7 @@ def test_a_graph_is_not_built_here() -> None:
             inferwire.Model(*arguments)
 
 
-def test_a_node_that_is_no_port_s_does_not_tell_what_it_was_made_with() -> None:
+def test_a_node_that_is_no_port_s_tells_what_it_was_made_with_where_the_server_does() -> None:
     port = PortDescription(frozenset(), inferwire.Type.f32, inferwire.PartialShape([2]), "halves", "Split", "")
     for node in (InnerNode(GraphNode(port, {}, 2, (port, port))), node_of(replace(port, node_type="Assign"))):
         with pytest.raises(RuntimeError, match=r"get_attributes\(\) of a node .* is not offered by inferwire"):

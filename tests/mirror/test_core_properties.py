@@ -36,6 +36,20 @@ def test_what_was_set_is_read_back_with_openvinos_types(runtime: Any, core: Any)
     assert core.get_property("AUTO", "PERFORMANCE_HINT") == "LATENCY"
 
 
+def test_a_set_of_choices(runtime: Any, core: Any, models: Any) -> None:
+    """How models are spread over the sockets of a machine is a set, and no list."""
+    hint = runtime.ov.properties.hint
+    chosen = {hint.ModelDistributionPolicy.TENSOR_PARALLEL}
+    core.set_property("CPU", hint.model_distribution_policy(chosen))
+    assert core.get_property("CPU", "MODEL_DISTRIBUTION_POLICY") == chosen
+    compiled = core.compile_model(models["relu"], "CPU", {hint.model_distribution_policy: chosen})
+    assert compiled.get_property("MODEL_DISTRIBUTION_POLICY") == chosen
+    assert compiled(ONES)[0].tolist() == [[1, 1, 1]]
+    for refused in (set[Any](), {1}, {"NONE"}, {hint.ModelDistributionPolicy.PIPELINE_PARALLEL}):
+        with pytest.raises(RuntimeError, match="property key MODEL_DISTRIBUTION_POLICY"):
+            core.set_property("CPU", {"MODEL_DISTRIBUTION_POLICY": refused})
+
+
 def test_what_belongs_to_the_process_is_read_back_with_openvinos_types(runtime: Any, core: Any, tmp_path: Path) -> None:
     props = runtime.ov.properties
     core.set_property(props.cache_dir(str(tmp_path)))

@@ -223,6 +223,24 @@ def test_the_nodes_of_its_graph(runtime: Any, branching: Path) -> None:
         model.reshape([2, 4])
 
 
+def test_what_its_nodes_were_made_with(runtime: Any, tmp_path: Path) -> None:
+    """As Intel's model_api and Open Model Zoo's demos ask of nodes that are named as outputs."""
+    data = op.parameter([1, 125, 13, 13], np.float32, name="data")
+    axes = op.constant(np.array([2, 3], np.int64))
+    smaller = op.interpolate(
+        data, op.constant(np.array([7, 7], np.int64)), "nearest", "sizes", [0, 0], [0, 0], axes=axes
+    )
+    regions = op.region_yolo(smaller, 4, 20, 5, True, [0, 1, 2], 1, 3, [1.08, 1.19, 3.42])
+    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
+    openvino.save_model(make([op.result(regions)], [data]), path := tmp_path / "regions.xml", compress_to_fp16=False)
+
+    def told(core: Any) -> list[tuple[str, dict[str, object]]]:
+        nodes = core.read_model(path).get_ordered_ops()
+        return [(node.get_type_name(), dict(sorted(node.get_attributes().items()))) for node in nodes]
+
+    assert repr(told(runtime.core)) == repr(told(openvino.Core()))
+
+
 def test_the_nodes_of_its_graph_are_those_behind_its_ports(runtime: Any, branching: Path) -> None:
     model = runtime.core.read_model(branching)
     nodes = {each.get_friendly_name(): each for each in model.get_ops()}

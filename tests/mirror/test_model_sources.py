@@ -68,6 +68,7 @@ READ: dict[str, Callable[[Any, Any, Files], Any]] = {
     "two paths as text": lambda ov, core, files: core.read_model(str(files.xml), weights=str(files.bin)),
     "by keyword": lambda ov, core, files: core.read_model(model=files.xml, weights=None, config={}),
     "a path, and none for the weights": lambda ov, core, files: core.read_model(str(files.xml), ""),
+    "a path, and no bytes for the weights": lambda ov, core, files: core.read_model(files.xml, b""),
     "bytes": lambda ov, core, files: core.read_model(files.content, files.weights),
     "bytes and a tensor": lambda ov, core, files: core.read_model(files.content, tensor(ov, files)),
     "text and a tensor": lambda ov, core, files: core.read_model(files.text, tensor(ov, files)),

@@ -34,6 +34,16 @@ def test_its_nodes_say_how_they_run(graph: Any) -> None:
     assert run.get_output_element_type(0).get_type_name() == "f32"
 
 
+def test_it_says_nothing_of_the_models_file(graph: Any) -> None:
+    """As ovkit asks it which task its model is for."""
+    assert not graph.has_rt_info(["model_info", "task"])
+    with pytest.raises(RuntimeError, match="Path to runtime attribute is incorrect"):
+        graph.get_rt_info(["model_info", "task"])
+    assert [list(graph.get_rt_info()), list(graph.rt_info)] == [[], []]
+    graph.set_rt_info("detect", ["model_info", "task"])
+    assert graph.get_rt_info(["model_info", "task"]).value == "detect"
+
+
 @pytest.mark.parametrize("name", ["two", "dynamic", "integers"])
 def test_its_nodes_as_text(runtime: Any, models: Any, name: str) -> None:
     """Only parameters say their type."""

@@ -28,8 +28,8 @@ _OUTPUT_SIGNATURE = "(self: Node, index: int)"
 class Node(Completed, Unpicklable, PartlyMirrored):
     """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
 
-    Differs from OpenVINO: only names, type, layout and the outputs' types and shapes are here; friendly name and layout
-    can be set and stay on the client, but for the layouts that `PrePostProcessor` builds in.
+    Differs from OpenVINO: only names, type, layout, attributes and the outputs' types and shapes are here; friendly
+    name and layout can be set and stay on the client, but for the layouts that `PrePostProcessor` builds in.
     """
 
     __slots__ = ("__weakref__", "_description", "_friendly_name", "_layout")
@@ -164,11 +164,14 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         return self._output_at("get_output_shape", index).partial_shape.to_shape()
 
     def get_attributes(self) -> dict[str, Any]:
-        """Give what the node was made with, of which only inputs' is known here.
+        """Refuse to give what the node was made with, which is known of ports' nodes and of what `Model.get_ops` gives.
 
         Mirrors `openvino.Node.get_attributes`.
+
+        Raises:
+            RuntimeError: Always.
         """
-        return {}
+        refuse("get_attributes() of a node that is neither a parameter nor a result")
 
     def output(self, index: int) -> Output:
         """Give an output. Mirrors `openvino.Node.output`.
@@ -302,6 +305,10 @@ class Result(Node):
         """Give the number of the node's inputs: one. Mirrors `openvino.Node.get_input_size`."""
         return 1
 
+    def get_attributes(self) -> dict[str, Any]:
+        """Give nothing: a result is made with no attributes. Mirrors `openvino.Node.get_attributes`."""
+        return {}
+
     def inputs(self) -> list[Input]:
         """Give its only input. Mirrors `openvino.Node.inputs`."""
         return [Input.of(self, self._description)]
@@ -389,14 +396,6 @@ class Assign(Node):
     def get_input_size(self) -> int:
         """Give the number of the node's inputs: one. Mirrors `openvino.Node.get_input_size`."""
         return 1
-
-    def get_attributes(self) -> dict[str, Any]:
-        """Refuse to give what the node was made with, which is not known here.
-
-        Raises:
-            RuntimeError: Always.
-        """
-        refuse("get_attributes() of a node that writes a state")
 
 
 _KINDS: Mapping[str, type[Node]] = {"Assign": Assign, "Parameter": Parameter, "Result": Result}

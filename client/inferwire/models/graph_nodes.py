@@ -10,7 +10,7 @@ from typing import Any
 
 from inferwire.graph.nodes import Node
 from inferwire.graph.ports import PortDescription
-from inferwire.not_offered import refuse
+from inferwire.property_values import from_contract
 from inferwire.transport.descriptions import GraphNode
 
 
@@ -29,6 +29,15 @@ class DescribedNode(Node):
         """Give the number of the node's inputs. Mirrors `openvino.Node.get_input_size`."""
         return self._node.input_count
 
+    def get_attributes(self) -> dict[str, Any]:
+        """Give what the node was made with, as "axis", by name. Mirrors `openvino.Node.get_attributes`.
+
+        Raises:
+            RuntimeError: If the server, an older one, does not tell it.
+        """
+        told = self._node.attributes
+        return super().get_attributes() if told is None else from_contract(dict(told))
+
     def _outputs(self) -> Sequence[PortDescription]:
         return self._node.outputs
 
@@ -36,15 +45,7 @@ class DescribedNode(Node):
 class InnerNode(DescribedNode):
     """A node between a model's inputs and outputs. Mirrors the part of `openvino.Node` that tells what it is.
 
-    Differs from OpenVINO: nodes do not lead to each other, and do not tell what they were made with.
+    Differs from OpenVINO: nodes do not lead to each other.
     """
 
     __slots__ = ()
-
-    def get_attributes(self) -> dict[str, Any]:
-        """Refuse to give what the node was made with, which is not known here.
-
-        Raises:
-            RuntimeError: Always.
-        """
-        refuse("get_attributes() of a node between a model's inputs and outputs")

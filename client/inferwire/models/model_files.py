@@ -157,7 +157,7 @@ def _read_path(path: Path, weights: Weights) -> ModelFiles:
     if os.path.isdir(path):  # noqa: PTH112 - Path's own raises for what is too long for a path, as a model's text is
         return _read_saved_model(path)
     content = _read(path)
-    if weights is None:
+    if weights is None or weights == b"":
         beside = path.with_suffix(WEIGHTS_SUFFIXES.get(path.suffix, path.suffix))
         weights = beside if beside != path and beside.is_file() else None
     external = _external_data(path, content) if path.suffix == ".onnx" else {}

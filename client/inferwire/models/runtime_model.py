@@ -11,6 +11,7 @@ from inferwire.graph.nodes import Parameter, node_of
 from inferwire.graph.ports import Output, PortDescription
 from inferwire.models.graph_nodes import DescribedNode
 from inferwire.models.readable_model import ReadableModel
+from inferwire.models.rt_info import ModelMap, RuntimeInfo
 from inferwire.transport.descriptions import GraphDescription, GraphNode
 from inferwire.values.ov_any import OVAny
 
@@ -42,8 +43,10 @@ class ExecutionParameter(ExecutionNode, Parameter):
     __slots__ = ()
 
 
-class RuntimeModel(ReadableModel):
+class RuntimeModel(RuntimeInfo, ReadableModel):
     """The graph a device runs. Mirrors the part of `openvino.Model` that reads it.
+
+    Of what the model's file says of itself nothing is left in it, as in openvino.
 
     Example:
         >>> for node in compiled.get_runtime_model().get_ordered_ops():
@@ -51,6 +54,7 @@ class RuntimeModel(ReadableModel):
     """
 
     def __init__(self, description: GraphDescription) -> None:
+        self._rt_info = ModelMap()
         self._nodes = [_execution_node(node) for node in description.nodes]
         model = description.model
         super().__init__(model.name, self._ports(model.inputs), self._ports(model.outputs))

@@ -188,11 +188,7 @@ def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:
 
 def decode_graph(response: models_pb2.GetRuntimeModelResponse | models_pb2.ListNodesResponse) -> GraphDescription:
     """Read the graph that a device runs, or that a model has."""
-    nodes = tuple(
-        GraphNode(_port(node.port), dict(node.info), node.input_count, tuple(map(_port, node.outputs)))
-        for node in response.nodes
-    )
-    return GraphDescription(decode_model(response.model), nodes)
+    return GraphDescription(decode_model(response.model), tuple(map(_graph_node, response.nodes)))
 
 
 def encode_source(source: ModelSource) -> models_pb2.ModelSource:
@@ -212,6 +208,12 @@ def encode_preprocessing(source: ModelSource) -> list[models_pb2.Preprocessing]:
         models_pb2.Preprocessing(calls=calls_to_wire(each.calls), reshape=_encode_shapes(each.reshape))
         for each in source.preprocessing
     ]
+
+
+def _graph_node(node: models_pb2.RuntimeNode) -> GraphNode:
+    outputs = tuple(map(_port, node.outputs))
+    attributes = properties.map_from_wire(node.attributes.values) if node.HasField("attributes") else None
+    return GraphNode(_port(node.port), dict(node.info), node.input_count, outputs, attributes)
 
 
 def _encode_input(spec: TensorSpec) -> types_pb2.TensorHeader:

@@ -55,12 +55,14 @@ class GraphNode:
         info: What the device that runs it says of it.
         input_count: How many inputs it has.
         outputs: Its outputs in order.
+        attributes: What it was made with; None where the server, an older one, does not tell it.
     """
 
     description: PortDescription
     info: Mapping[str, str]
     input_count: int
     outputs: tuple[PortDescription, ...]
+    attributes: Mapping[str, PropertyValue] | None = None
 
 
 @dataclass(frozen=True, slots=True)

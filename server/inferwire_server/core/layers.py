@@ -8,6 +8,7 @@ from enum import Enum
 import numpy as np
 
 from inferwire_proto.element_types import ElementType
+from inferwire_proto.properties import Properties
 from inferwire_server.core.specs import ModelSpec, PortSpec
 
 DYNAMIC_TYPE = ElementType("dynamic", wire=0, bits=0, storage=np.dtype(np.void))
@@ -53,6 +54,7 @@ class GraphNode:
         info: What the device that runs it says of it.
         input_count: How many inputs it has.
         outputs: Its outputs in order.
+        attributes: What it was made with, as "axis".
     """
 
     name: str
@@ -60,6 +62,7 @@ class GraphNode:
     info: dict[str, str]
     input_count: int
     outputs: tuple[PortSpec, ...]
+    attributes: Properties
 
 
 @dataclass(frozen=True, slots=True)

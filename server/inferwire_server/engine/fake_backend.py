@@ -132,7 +132,7 @@ class FakeModel:
 
     def runtime_model(self) -> ModelGraph:
         """Describe a graph of the one layer."""
-        node = GraphNode(self.spec.name, "Fake", {"primitiveType": "python"}, 1, self.spec.outputs)
+        node = GraphNode(self.spec.name, "Fake", {"primitiveType": "python"}, 1, self.spec.outputs, {})
         return ModelGraph(self.spec, (node,))
 
     def export(self) -> bytes:
@@ -215,7 +215,7 @@ class FakeBackend:
     def graph(self, source: Source) -> ModelGraph:
         """Describe a graph of one node."""
         spec = self.read(source)
-        return ModelGraph(spec, (GraphNode(spec.name, "Fake", {}, 1, spec.outputs),))
+        return ModelGraph(spec, (GraphNode(spec.name, "Fake", {}, 1, spec.outputs, {"kind": "fake"}),))
 
     def compile(self, source: Source, options: ModelOptions) -> FakeModel:
         """Give the model of the name asked for, that a blob holds, or that the file is named after."""

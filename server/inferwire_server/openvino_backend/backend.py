@@ -252,6 +252,7 @@ def _node(node: Any, info: Mapping[str, Any]) -> GraphNode:
         {name: str(value.value) for name, value in info.items()},
         node.get_input_size(),
         ports_of(outputs, [set[str]()] * len(outputs), "output", _NODE_TYPES),
+        node.get_attributes(),
     )
 
 

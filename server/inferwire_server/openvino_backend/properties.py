@@ -132,13 +132,23 @@ def _kind(item: PropertyValue) -> str:
 
 
 def _runtime_value(value: PropertyValue) -> Any:
-    """Give a property's value as OpenVINO reads it: it takes types and enumerations by name."""
+    """Give a property's value as OpenVINO reads it: it takes types and enumerations by name, but for those in sets."""
     match value:
         case ElementType() | EnumValue():
             return value.name
-        case list() | tuple() | set():
+        case list() | tuple():
             return [_runtime_value(item) for item in value]
+        case set():
+            return {_member(item) if isinstance(item, EnumValue) else _runtime_value(item) for item in value}
         case dict():
             return {name: _runtime_value(item) for name, item in value.items()}
         case _:
             return value
+
+
+def _member(value: EnumValue) -> Any:
+    """Find a member of OpenVINO's enumerations; its name, which OpenVINO refuses, where there is no such member."""
+    kind: Any = ov.properties
+    for part in value.type.split("."):
+        kind = getattr(kind, part, None)
+    return getattr(kind, "__members__", {}).get(value.name, value.name)

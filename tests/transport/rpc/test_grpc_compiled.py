@@ -179,6 +179,7 @@ async def test_the_nodes_of_a_model_are_listed_without_compiling_it(client: Clie
     (node,) = answer.nodes
     assert (answer.model.name, node.port.node_name, node.port.node_type) == ("uploaded", "uploaded", "Fake")
     assert (dict(node.info), node.input_count, len(node.outputs)) == ({}, 1, 1)
+    assert node.attributes.values["kind"].string_value == "fake"
 
 
 async def test_properties_are_checked(client: Client) -> None:

@@ -1258,6 +1258,7 @@ class RuntimeNode(_message.Message):
     INFO_FIELD_NUMBER: _builtins.int
     INPUT_COUNT_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
+    ATTRIBUTES_FIELD_NUMBER: _builtins.int
     input_count: _builtins.int
     """How many inputs it has."""
     @_builtins.property
@@ -1272,6 +1273,10 @@ class RuntimeNode(_message.Message):
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Port]:
         """Its outputs in order."""
 
+    @_builtins.property
+    def attributes(self) -> _types_pb2.PropertyMap:
+        """What it was made with, as "axis"."""
+
     def __init__(
         self,
         *,
@@ -1279,10 +1284,11 @@ class RuntimeNode(_message.Message):
         info: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         input_count: _builtins.int = ...,
         outputs: _abc.Iterable[_types_pb2.Port] | None = ...,
+        attributes: _types_pb2.PropertyMap | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["port", b"port"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "port", b"port"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["info", b"info", "input_count", b"input_count", "outputs", b"outputs", "port", b"port"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "info", b"info", "input_count", b"input_count", "outputs", b"outputs", "port", b"port"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -95,7 +95,10 @@ def _encode_node(node: GraphNode) -> pb.RuntimeNode:
     if outputs:
         port.CopyFrom(outputs[0])
     port.node_name, port.node_type = node.name, node.type
-    return pb.RuntimeNode(port=port, info=node.info, input_count=node.input_count, outputs=outputs)
+    attributes = types_pb2.PropertyMap(values=properties.map_to_wire(node.attributes))
+    return pb.RuntimeNode(
+        port=port, info=node.info, input_count=node.input_count, outputs=outputs, attributes=attributes
+    )
 
 
 def _decode_preprocessing(message: pb.Preprocessing) -> Preprocessing:
