@@ -4,7 +4,7 @@ The gRPC port is served by it, and not by grpcio's server: a call of a tiny mode
 
 Its core takes bytes and gives bytes, and does no I/O: `connection` reads, `outflow` writes, a `stream` is one call, and
 `stalls` finds those whose peer does not go on. `protocol` puts a connection on a socket, and `server` the sockets on a
-port. `turns` has connections on which many calls come at once share the event loop with everybody else.
+port. Connections on which many calls come at once take turns with all others.
 
 Left out on purpose, as the RFC allows:
 
