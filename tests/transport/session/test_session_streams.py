@@ -26,6 +26,8 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.engine.quick_slot import TRIALS
 from inferwire_server.service import Services
+from inferwire_server.service.inference import Prepared
+from inferwire_server.service.values import Inference
 from inferwire_server.settings import Settings
 from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
@@ -502,6 +504,25 @@ async def test_others_have_their_turn_while_a_stack_of_thousands_is_taken_in(
     await stream.send(pb.SessionRequest(executions=[stack]), [strings.pack([b"a", b"b"] * 2000)])
     assert sorted(await stream.results(2000)) == [*range(1, 2001)]
     assert max(map(abs, watch.end())) <= A_TURN
+
+
+async def test_a_stack_of_very_many_is_divided_piece_by_piece(
+    stream: Stream, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare, divided = services.inference.prepare_stack, list[int]()
+
+    def counting(stack: Inference, *rest: Any) -> list[Prepared]:
+        divided.append(stack.executions)
+        return prepare(stack, *rest)
+
+    monkeypatch.setattr(services.inference, "prepare_stack", counting)
+    ids, rows = range(1, 5001), np.arange(20_000, dtype=np.float32).reshape(5000, 4)
+    await stream.send(pb.SessionRequest(executions=[execution(*ids)]), [rows.tobytes()])
+    results = await stream.results(5000)
+    assert (sum(divided), max(divided)) == (5000, 1024)
+    answered = {i: raw for i, (result, raw) in results.items() if not result.HasField("error")}
+    assert len(answered) >= CAPACITY
+    assert answered == {i: [rows[i - 1].tobytes()] for i in answered}
 
 
 async def test_a_hello_may_bring_thousands_of_executions(connect: Connect, services: Services) -> None:

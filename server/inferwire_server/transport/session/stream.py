@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
 from inferwire_server.core.scheduling.job import Caller, Job
 from inferwire_server.core.sessions import Session
@@ -36,6 +37,9 @@ _MOST_CANCELS = 2**20
 
 AT_ONCE = 64.0
 """How many jobs begin, or executions are cancelled, before others have their turn."""
+
+_LONGEST_STACK = 1024
+"""How many executions of a stack are divided into jobs at once."""
 
 _NOTHING_FOUND = 1 / 64
 """What a cancel counts as that finds nothing to cancel."""
@@ -173,8 +177,9 @@ class SessionStream:
         if (used := self.outbox.in_use(ids)) is not None:
             raise invalid_input(f"id {used} of an execution is in use, expected one that no other has")
         execution.ClearField("ids")
-        if len(ids) == 1 or not (yield from self._start_stack(ids, execution, raw, arrival)):
-            yield from self._start_each(ids, execution, raw, arrival)
+        for some, data in ((ids, raw),) if len(ids) <= _LONGEST_STACK else _cut(ids, execution, raw):
+            if len(some) == 1 or not (yield from self._start_stack(some, execution, data, arrival)):
+                yield from self._start_each(some, execution, data, arrival)
 
     def _start_stack(
         self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival
@@ -257,6 +262,20 @@ class SessionStream:
         if self.outbox.in_flight(execution_id) is found:
             self.outbox.refuse((execution_id,), ServingError(Code.CANCELLED, _CANCELLED))
         return True
+
+
+def _cut(ids: Sequence[int], execution: pb.Execution, raw: Raw) -> Iterator[tuple[Sequence[int], Raw]]:
+    """Cut a stack into shorter ones, unless its bytes are those of strings, or cannot be those of so many alike."""
+    count = len(ids)
+    has_strings = any(header.element_type == types_pb2.ELEMENT_TYPE_STRING for header in execution.inputs)
+    if has_strings or any(len(data) % count for data in raw):
+        yield ids, raw
+        return
+    sizes = [len(data) // count for data in raw]
+    for start in range(0, count, _LONGEST_STACK):
+        end = start + _LONGEST_STACK
+        pairs = zip(raw, sizes, strict=True)
+        yield ids[start:end], [memoryview(data)[start * size : end * size] for data, size in pairs]
 
 
 def _are_alike(one: ServingError, other: ServingError) -> bool:
