@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EMFILE, ENFILE
 from secrets import token_hex
 
 import structlog
@@ -13,13 +14,18 @@ log = structlog.stdlib.get_logger()
 
 
 def logged_failure(where: str, error: BaseException, **details: object) -> ServingError:
-    """Log what nobody expected in a call or a slot, a bug or a lack of memory; give what its caller is told."""
+    """Log what nobody expected in a call or a slot, a bug or a lack of something; give what its caller is told."""
+    status, retry_after_s = None, None
     if isinstance(error, MemoryError):
         event, code, sentence = "out of memory in", Code.TOO_LARGE, "the server is out of memory for this request"
+    elif isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+        event, code, sentence = "no more files can be opened in", Code.INTERNAL, "the server can open no more files"
+        status, retry_after_s = Code.MODEL_NOT_READY, 1.0
     else:
         event, code, sentence = "bug in", Code.INTERNAL, "a bug in the server"
     error_id = token_hex(4)
     log.error(" ".join((event, where)), id=error_id, exc_info=error, **details)
-    told = ServingError(code, f"{sentence}; its log has more under id {error_id}")
+    told = ServingError(code, f"{sentence}; its log has more under id {error_id}", retry_after_s=retry_after_s)
+    told.status = status or code
     told.is_of_server = True
     return told

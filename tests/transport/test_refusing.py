@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from errno import EMFILE, ENFILE
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -32,6 +34,17 @@ def test_a_lack_of_memory_is_no_bug() -> None:
     assert (entry["event"], entry["path"], entry["exc_info"]) == ("out of memory in a call", "/v2", lack)
     assert refusal.code is Code.TOO_LARGE
     assert refusal.message == f"the server is out of memory for this request; its log has more under id {entry['id']}"
+
+
+@pytest.mark.parametrize("number", [EMFILE, ENFILE])
+def test_a_lack_of_files_is_no_bug_and_passes(number: int) -> None:
+    with capture_logs() as logs:
+        refusal = as_serving_error(OSError(number, "too many"), path="/v2")
+    (entry,) = logs
+    assert (entry["event"], entry["path"]) == ("no more files can be opened in a call", "/v2")
+    assert (refusal.code, refusal.status.http, refusal.status.grpc) == (Code.INTERNAL, 503, "UNAVAILABLE")
+    assert refusal.retry_after_s == 1.0
+    assert refusal.message == f"the server can open no more files; its log has more under id {entry['id']}"
 
 
 def test_the_log_has_a_bug_and_where_it_was_met() -> None:

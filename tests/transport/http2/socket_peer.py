@@ -16,7 +16,7 @@ from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol, Shared, Silences
 from inferwire_server.transport.http2.stream import Receiver, Stream
-from inferwire_server.transport.http2.turns import Turns
+from inferwire_server.transport.turns import Turns
 
 LIMIT_S = 10
 MUCH = 1 << 24

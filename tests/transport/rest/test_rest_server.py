@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from structlog.testing import capture_logs
 from tests.transport.rest.conftest import Rest
 
 from inferwire_proto.errors import Code
@@ -20,6 +22,23 @@ async def test_health_has_bodies(rest: Rest) -> None:
     rest.services.health.end()
     live, ready = await rest.client.get("/v2/health/live"), await rest.client.get("/v2/health/ready")
     assert (live.status_code, ready.status_code, ready.json()) == (200, 503, {"ready": False})
+
+
+async def test_a_file_of_the_page_that_cannot_be_opened_for_want_of_open_files_is_to_be_asked_for_again(
+    rest: Rest,
+) -> None:
+    assert (await rest.client.get("/v2/health/live")).status_code == 200
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    setrlimit(RLIMIT_NOFILE, (1, hard))
+    try:
+        with capture_logs() as logs:
+            answer = await rest.client.get("/swagger/swagger-ui.css")
+    finally:
+        setrlimit(RLIMIT_NOFILE, (soft, hard))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["error"].startswith("the server can open no more files; its log has more under id ")
+    assert [entry["event"] for entry in logs] == ["no more files can be opened in a call"]
+    assert (await rest.client.get("/swagger/swagger-ui.css")).status_code == 200
 
 
 async def test_a_model_is_ready_or_says_why_not(rest: Rest) -> None:

@@ -28,6 +28,13 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.to_thread(int)
 
 
+async def a_turn() -> None:
+    """Let the loop come round."""
+    passed = asyncio.Event()
+    asyncio.get_running_loop().call_soon(passed.set)
+    await passed.wait()
+
+
 class Ended(NamedTuple):
     """Why a server ended a stream."""
 

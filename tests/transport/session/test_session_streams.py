@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from tests.certificates import Authority
-from tests.transport.session.carriers import Ended, GrpcStream, SocketStream, Stream
+from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, SocketStream, Stream, a_turn
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
@@ -26,6 +26,8 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.brief_slot import TRIALS
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
 from inferwire_server.service import Services
+from inferwire_server.service.inference import Prepared
+from inferwire_server.service.values import Inference
 from inferwire_server.settings import Settings
 from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rpc.grpc_server import GrpcServer
@@ -449,6 +451,156 @@ async def test_a_drain_answers_what_runs_and_then_ends_the_stream(
     assert (await stream.results(1))[1][1] == [row(1)]
     assert await stream.ended() == Ended("SHUTTING_DOWN", "the server is shutting down")
     assert await drain == [0, 0]
+
+
+class Watch:
+    """Notes, in each turn of the loop, how many executions have been refused and how many wait or run."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._loop = asyncio.get_running_loop()
+        self._last = self._taken
+        self.steps: list[int] = []
+        self._look()
+
+    @property
+    def _taken(self) -> int:
+        return sum(self._services.refusals.counts.values()) + len(self._services.inference._in_flight)
+
+    def _look(self) -> None:
+        taken, self._last = self._taken - self._last, self._taken
+        if taken:
+            self.steps.append(taken)
+        self._handle = self._loop.call_soon(self._look)
+
+    def end(self) -> list[int]:
+        """Give how many were taken in, or ended, in each turn in which some were."""
+        self._handle.cancel()
+        return self.steps
+
+
+A_TURN = 5 * 64
+"""How many executions all sessions may take in one turn: those that have just come, and four times those that wait."""
+
+
+async def test_others_have_their_turn_while_a_message_of_thousands_is_taken_in(
+    stream: Stream, services: Services
+) -> None:
+    watch, ids = Watch(services), [*range(1, 2001)]
+    await stream.send(pb.SessionRequest(executions=[execution(i, model="nobody") for i in ids]), [row(1)] * 2000)
+    assert list(await stream.results(2000)) == ids
+    steps = watch.end()
+    assert sum(steps) == 2000
+    assert max(steps) <= A_TURN
+
+
+async def test_others_have_their_turn_while_a_stack_of_thousands_is_taken_in(
+    stream: Stream, services: Services
+) -> None:
+    """One of strings, which is many executions wherever its rows are not run together."""
+    stack = execution(*range(1, 2001), model="words", shape=(2,))
+    stack.inputs[0].element_type = types_pb2.ELEMENT_TYPE_STRING
+    watch = Watch(services)
+    await stream.send(pb.SessionRequest(executions=[stack]), [strings.pack([b"a", b"b"] * 2000)])
+    assert sorted(await stream.results(2000)) == [*range(1, 2001)]
+    assert max(map(abs, watch.end())) <= A_TURN
+
+
+async def test_a_stack_of_very_many_is_divided_piece_by_piece(
+    stream: Stream, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare, divided = services.inference.prepare_stack, list[int]()
+
+    def counting(stack: Inference, *rest: Any) -> list[Prepared]:
+        divided.append(stack.executions)
+        return prepare(stack, *rest)
+
+    monkeypatch.setattr(services.inference, "prepare_stack", counting)
+    ids, rows = range(1, 5001), np.arange(20_000, dtype=np.float32).reshape(5000, 4)
+    await stream.send(pb.SessionRequest(executions=[execution(*ids)]), [rows.tobytes()])
+    results = await stream.results(5000)
+    assert (sum(divided), max(divided)) == (5000, 1024)
+    answered = {i: raw for i, (result, raw) in results.items() if not result.HasField("error")}
+    assert len(answered) >= CAPACITY
+    assert answered == {i: [rows[i - 1].tobytes()] for i in answered}
+
+
+async def test_a_hello_may_bring_thousands_of_executions(connect: Connect, services: Services) -> None:
+    watch, stream = Watch(services), await connect()
+    await stream.send(
+        pb.SessionRequest(hello=stream.hello(), executions=[pb.Execution(ids=[i]) for i in range(1, 2001)])
+    )
+    assert pb.SessionResponse.FromString(await stream.message()).HasField("welcome")
+    assert sorted(await stream.results(2000)) == [*range(1, 2001)]
+    assert max(watch.end()) <= A_TURN
+
+
+async def test_what_is_cancelled_and_what_follows_wait_for_the_rest_of_a_message(
+    stream: Stream, services: Services
+) -> None:
+    first, then = range(1, CAPACITY + 2), range(1000, 1100)
+    await stream.send(
+        pb.SessionRequest(executions=[execution(i, model="slow") for i in first], cancels=first), [row(1)] * len(first)
+    )
+    await stream.send(pb.SessionRequest(executions=[execution(i) for i in then]), [row(1)] * len(then))
+    results = await stream.results(len(first) + len(then))
+    assert [results[i][0].error.code for i in first] == [types_pb2.ERROR_CODE_CANCELLED] * len(first)
+    assert [results[i][0].error.code for i in then] == [0] * len(then)
+
+
+async def test_others_have_their_turn_while_very_many_are_cancelled(stream: Stream, services: Services) -> None:
+    ids, turns = range(1, CAPACITY + 2), count()
+
+    def turn() -> None:
+        nonlocal handle
+        next(turns)
+        handle = asyncio.get_running_loop().call_soon(turn)
+
+    await stream.send(pb.SessionRequest(executions=[execution(i, model="slow") for i in ids]), [row(1)] * len(ids))
+    while len(services.inference._in_flight) < len(ids):
+        await asyncio.to_thread(int)
+    watch = Watch(services)
+    handle = asyncio.get_running_loop().call_soon(turn)
+    await stream.send(pb.SessionRequest(cancels=[*range(10_000, 110_000), *ids]))
+    cancelled = await stream.results(len(ids))
+    handle.cancel()
+    assert len(cancelled) == len(ids)
+    assert min(watch.end()) >= -A_TURN
+    assert next(turns) > 100_000 / 64 / A_TURN
+
+
+async def test_a_drain_waits_for_the_rest_of_a_message(
+    stream: Stream, grpc_server: GrpcServer, services: Services
+) -> None:
+    ids = range(1, 2001)
+    await stream.send(pb.SessionRequest(executions=[execution(i, model="nobody") for i in ids]), [row(1)] * 2000)
+    while not services.refusals.counts:
+        await a_turn()
+    assert sum(services.refusals.counts.values()) < 2000
+    drain = asyncio.gather(services.inference.drain(10), grpc_server.drain(10))
+    results = await stream.results(2000)
+    assert {results[i][0].error.code for i in ids} == {
+        types_pb2.ERROR_CODE_MODEL_NOT_FOUND,
+        types_pb2.ERROR_CODE_SHUTTING_DOWN,
+    }
+    assert await stream.ended() == Ended("SHUTTING_DOWN", "the server is shutting down")
+    assert await drain == [0, 0]
+
+
+async def test_a_client_that_goes_in_the_middle_of_a_message_leaves_nothing(
+    stream: Stream, services: Services, sockets: SocketSessions
+) -> None:
+    await stream.send(
+        pb.SessionRequest(executions=[execution(i, model="slow") for i in range(1, 3001)]), [row(1)] * 3000
+    )
+    while not services.inference._in_flight:
+        await a_turn()
+    stream.leave()
+    async with asyncio.timeout(LIMIT_S):
+        while sockets.drain.is_busy:
+            await asyncio.to_thread(int)
+    assert not services.inference._in_flight
+    assert repr(sockets.turns) == "<Turns: 0 connections wait>"
 
 
 async def test_many_messages_in_flight_are_answered_once_each(stream: Stream) -> None:

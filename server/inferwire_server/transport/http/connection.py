@@ -15,16 +15,19 @@ from inferwire_server.transport.http.joined_writes import JoinedWrites
 class BoundedFlow(FlowControl):
     """Flow control that stops reading while several requests wait behind the one that is being answered.
 
+    So it does while anything is `behind` those, which is not parsed yet.
+
     That bounds what a connection holds in memory: uvicorn alone would read on whenever the application asks for a body.
     """
 
-    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+    def __init__(self, transport: asyncio.Transport, waiting: Sized, behind: Sized) -> None:
         super().__init__(transport)
         self._waiting = waiting
+        self._behind = behind
 
     def resume_reading(self) -> None:
         """Read on, unless several wait. A single one is next in turn, and its body may be what is to be read."""
-        if self.read_paused and len(self._waiting) <= 1:
+        if self.read_paused and len(self._waiting) <= 1 and not self._behind:
             super().resume_reading()
 
 

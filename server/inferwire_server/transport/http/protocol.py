@@ -82,6 +82,9 @@ _HEAD_END = b"\r\n\r\n"
 _MUCH = 16 * 1024
 """What has come with a head is rarely more than this, unless it is a body."""
 
+_PIECE = 8 * 1024
+"""How much is parsed at once of what may be many requests: each takes fifty times the bytes of its head."""
+
 
 @dataclass(slots=True)
 class Shared:
@@ -128,6 +131,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.pieces = 0
         self._awaited = Awaited()
         self._is_leaving = False
+        # What has come behind requests that wait for their turn.
+        self._behind = bytearray()
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Take a connection. What is written to it goes out at once, the parts of an answer together."""
@@ -136,7 +141,7 @@ class HttpProtocol(HttpToolsProtocol):
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         joined = JoinedWrites(transport, self.loop, self._requests)
         self.transport = joined
-        self.flow = BoundedFlow(joined, self.pipeline)
+        self.flow = BoundedFlow(joined, self.pipeline, self._behind)
         host, _ = self.client or ("", None)
         self._connection = Connection(joined, self.flow, at_host(host))
         self._shared.add(self)
@@ -160,6 +165,9 @@ class HttpProtocol(HttpToolsProtocol):
             if data.startswith(PREFACE):
                 self._leave_to(take_over, data[len(PREFACE) :])
                 return
+        if self._behind:
+            self._keep_behind(data)
+            return
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
         try:
@@ -199,6 +207,11 @@ class HttpProtocol(HttpToolsProtocol):
         """Go on behind an answer. A connection that is idle keeps no body that nobody has asked for."""
         super().on_response_complete()
         self.cycle.drop_body()
+        if self._behind and not self.pipeline and not self.transport.is_closing():
+            behind = bytes(self._behind)
+            self._behind.clear()
+            self.data_received(behind)
+            self.flow.resume_reading()
         if self._connection.has_ended and self._due() is None:
             self.transport.close()
 
@@ -316,7 +329,7 @@ class HttpProtocol(HttpToolsProtocol):
         """
         requests, rest = self._requests, memoryview(b"")
         if not requests.is_in_head:
-            requests.feed(data)
+            self._feed_pieces(data)
             return
         if len(data) > _MUCH and (end := data.find(_HEAD_END)) >= 0:
             end += len(_HEAD_END)
@@ -331,7 +344,19 @@ class HttpProtocol(HttpToolsProtocol):
                 if rest:
                     self._feed(bytes(rest))
         elif rest:
-            requests.feed(rest)
+            self._feed_pieces(rest)
+
+    def _feed_pieces(self, data: bytes | memoryview) -> None:
+        """Parse what may be many requests, until some of them have to wait."""
+        for at in range(0, len(data), _PIECE):
+            if at and self.pipeline:
+                self._keep_behind(data[at:])
+                return
+            self._requests.feed(data[at : at + _PIECE])
+
+    def _keep_behind(self, data: bytes | memoryview) -> None:
+        self._behind += data
+        self.flow.pause_reading()
 
     def _long_body(self) -> LongBody | None:
         """Make room for the body that has just begun, if it is long, and put there what the parser has seen of it."""

@@ -4,8 +4,8 @@ The gRPC port is served by it, and not by grpcio's server: a call of a tiny mode
 
 Its core takes bytes and gives bytes, and does no I/O: `connection` reads, `outflow` writes, a `stream` is one call, and
 `streams` knows those of a connection. `stalls` finds streams whose peer does not go on, and `chatter` peers that only
-keep this side busy. `protocol` puts a connection on a socket, and `server` the sockets on a port. `turns` has
-connections on which many calls come at once share the event loop with everybody else.
+keep this side busy. `protocol` puts a connection on a socket, and `server` the sockets on a port. Connections on which
+many calls come at once take turns with all others.
 
 Left out on purpose, as the RFC allows:
 

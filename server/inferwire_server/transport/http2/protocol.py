@@ -15,9 +15,9 @@ from typing import Generic, TypeVar, cast
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.frames import ConnectionFailed
 from inferwire_server.transport.http2.outflow import Piece, Write
-from inferwire_server.transport.http2.turns import Turns
 from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
 from inferwire_server.transport.peers import peer_of
+from inferwire_server.transport.turns import Turns
 
 H = TypeVar("H")
 

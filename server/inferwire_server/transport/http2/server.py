@@ -15,9 +15,9 @@ from inferwire_server.transport.accepting import Accepting, speaking
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol, Shared, Silences
-from inferwire_server.transport.http2.turns import Turns
 from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
 from inferwire_server.transport.open_connections import OpenConnections
+from inferwire_server.transport.turns import Turns
 
 H = TypeVar("H")
 
@@ -42,7 +42,7 @@ class Http2Server(Generic[H]):
         self._connect = connect
         self._silences = silences or Silences()
         self._connections: OpenConnections[Http2Protocol[H]] = OpenConnections()
-        self._shared = Shared(self._add, self._connections.discard, not_http2, self._silences, Turns(_call_soon))
+        self._shared = Shared(self._add, self._connections.discard, not_http2, self._silences, Turns())
         self._listening: list[Accepting] = []
         self._is_closing = False
         self._looking: asyncio.TimerHandle | None = None
@@ -146,7 +146,3 @@ class Http2Server(Generic[H]):
         for connection in self._connections:
             connection.look(now)
         self._looking = asyncio.get_running_loop().call_later(self._silences.look_s, self._look)
-
-
-def _call_soon(call: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_soon(call)

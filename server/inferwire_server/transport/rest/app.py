@@ -101,6 +101,8 @@ def create_app(services: Services, metrics_text: Callable[[], Awaitable[bytes]],
     patch_fastapi(app, redirect_from_root_to_docs=False)
     app.router.routes.extend(head_routes(app.router.routes))
     app.add_exception_handler(HTTPException, _no_route)
+    # What is handled as any exception closes the connection, too.
+    app.add_exception_handler(OSError, _bug)
     app.add_exception_handler(Exception, _bug)
     return app
 

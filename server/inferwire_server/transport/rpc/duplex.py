@@ -65,15 +65,15 @@ class Duplex:
         self._room = asyncio.Event()
         outgoing.on_ready = self._something.set
 
-    async def run(self) -> None:
-        """Carry messages until the stream is to end.
+    async def run(self, begin: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Carry messages until the stream is to end. Nothing is read before it has begun.
 
         Raises:
             Exception: Why this side ends it.
         """
         with self._drain.notifying(self._something.set):
             async with asyncio.TaskGroup() as tasks:
-                reader = tasks.create_task(self._read())
+                reader = tasks.create_task(self._read(begin))
                 await self._write()
                 reader.cancel()
         if self._failure is not None:
@@ -102,8 +102,16 @@ class Duplex:
         while self._outgoing.is_ready and self._context.has_room:
             self._context.send(self._outgoing.take())
 
-    async def _read(self) -> None:
+    async def wait_for_room(self) -> None:
+        """Wait while nothing more may be taken in."""
+        while not self._outgoing.has_room:
+            self._room.clear()
+            await self._room.wait()
+
+    async def _read(self, begin: Callable[[], Awaitable[None]] | None) -> None:
         try:
+            if begin is not None:
+                await begin()
             while (data := await self._context.read()) is not None:
                 self._send_ready()
                 if (rest := self._take_in(data)) is not None:
@@ -112,9 +120,7 @@ class Duplex:
                     # It has run at once, and so may the next: answers and others' calls do not wait for that.
                     self._send_ready()
                     await asyncio.sleep(0)
-                while not self._outgoing.has_room:
-                    self._room.clear()
-                    await self._room.wait()
+                await self.wait_for_room()
             self._has_read_all = True
         except Exception as error:  # noqa: BLE001 - the stream ends with it, whatever it is
             self._failure = error

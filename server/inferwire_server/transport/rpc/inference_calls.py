@@ -83,7 +83,7 @@ class InferenceCalls:
         """Carry many executions on one stream."""
         sockets, key = self._sockets, self._services.access.check(shown_key(context.metadata))
         terms = replace(sockets.terms, key=key)
-        await SessionCall(self._services, sockets.drain, context, terms, sockets.hello_s).run()
+        await SessionCall(self._services, sockets, context, terms).run()
 
     def _inference(self, message_type: _Request, data: bytes, context: Context) -> tuple[Inference, Caller]:
         """Read a request: what is to run, and whose it is."""

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from time import monotonic
 
 from inferwire_server.errors import invalid_input, shutting_down
 from inferwire_server.service import Services
-from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.duplex import Duplex
 from inferwire_server.transport.session.greeting import SessionTerms, no_hello
-from inferwire_server.transport.session.stream import SessionStream
+from inferwire_server.transport.session.socket_sessions import SocketSessions
+from inferwire_server.transport.session.stream import AT_ONCE, SessionStream
 
 
 class SessionCall:
-    """One call, whose hello is waited for so long."""
+    """One call. It drains and takes turns with the sessions on sockets, and its hello is waited for as long."""
 
-    def __init__(self, services: Services, drain: Drain, context: Context, terms: SessionTerms, hello_s: float) -> None:
-        self._drain = drain
+    def __init__(self, services: Services, sockets: SocketSessions, context: Context, terms: SessionTerms) -> None:
+        self._drain = sockets.drain
+        self._turns = sockets.turns
+        self._hello_s = sockets.hello_s
         self._context = context
-        self._hello_s = hello_s
         self._stream = SessionStream(services, terms)
+        self._duplex = Duplex(context, sockets.drain, self._stream.outbox, self._receive)
+        self._turn: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
         return f"<SessionCall: {self._stream!r}>"
@@ -35,9 +39,15 @@ class SessionCall:
         data = await self._first_message()
         try:
             await self._context.write(self._stream.begin(data, monotonic()))
-            await Duplex(self._context, self._drain, self._stream.outbox, self._receive).run()
+            await self._duplex.run(self._take_rest)
         finally:
+            self._turns.forget(self)
             self._stream.end()
+
+    def go_on(self) -> None:
+        """Take more of the last message."""
+        if self._turn is not None and not self._turn.done():
+            self._turn.set_result(None)
 
     async def _first_message(self) -> bytes:
         """Read the hello, from a peer that may never send one, which is not to hold up the end of the server."""
@@ -56,5 +66,16 @@ class SessionCall:
             raise invalid_input("the stream ended before its first message, expected one with a hello")
         return data
 
-    def _receive(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> Awaitable[None] | None:
         self._stream.receive(data, monotonic())
+        return self._take_rest() if self._stream.outbox.expects_more else None
+
+    async def _take_rest(self) -> None:
+        """Take what is left of the last message, as turns come and there is room for its results."""
+        while self._stream.outbox.expects_more:
+            await self._duplex.wait_for_room()
+            self._turn = asyncio.get_running_loop().create_future()
+            self._turns.wait(self)
+            await self._turn
+            self._stream.left = AT_ONCE
+            self._stream.go_on()

@@ -71,11 +71,13 @@ class Outbox:
 
     Attributes:
         on_ready: Called whenever there has come to be something to send.
+        expects_more: Whether more executions have come, which are still to be admitted or refused.
     """
 
     def __init__(self, max_message_bytes: int, on_answer: Callable[[Job, int], None]) -> None:
         self._on_answer = on_answer
         self.on_ready: Callable[[], None] = _nobody_waits
+        self.expects_more = False
         self._in_flight: dict[int, InFlight] = {}
         self._max_message_bytes = max_message_bytes
         self._ended: deque[_Ended] = deque()
@@ -95,8 +97,8 @@ class Outbox:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing is to be sent now, and nothing is in flight."""
-        return not self._ended and not self._in_flight
+        """Whether nothing is to be sent now, and nothing is in flight or still to be admitted."""
+        return not (self._ended or self._in_flight or self.expects_more)
 
     @property
     def has_room(self) -> bool:

@@ -7,7 +7,8 @@ loop, with no task in between; whatever goes wrong ends this connection, and tel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
@@ -23,7 +24,8 @@ from inferwire_server.transport.peers import address_of, peer_of
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.frame_writers import writer_on
 from inferwire_server.transport.session.greeting import MeansAnother, SessionTerms, no_hello
-from inferwire_server.transport.session.stream import SessionStream
+from inferwire_server.transport.session.stream import AT_ONCE, SessionStream
+from inferwire_server.transport.turns import Turns
 from inferwire_server.transport.v1.codec import encode_error
 
 _PING = frames.frame(Kind.PING)
@@ -46,6 +48,7 @@ class SessionSurroundings:
     Attributes:
         room: Where they receive, one at a time; idle ones have no buffers of their own.
         give_to: What becomes of those that mean another process.
+        turns: When those go on of which more has come than is taken at once.
     """
 
     services: Services
@@ -54,6 +57,7 @@ class SessionSurroundings:
     clock: Callable[[], float]
     room: memoryview
     give_to: GiveTo
+    turns: Turns
 
 
 class SocketSession(asyncio.BufferedProtocol):
@@ -66,6 +70,7 @@ class SocketSession(asyncio.BufferedProtocol):
         "_is_ending",
         "_is_reading",
         "_is_scheduled",
+        "_later",
         "_loop",
         "_max_message_bytes",
         "_on_lost",
@@ -100,6 +105,7 @@ class SocketSession(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_scheduled = False
         self._owes_pong = False
+        self._later: Iterable[Frame] = ()
 
     def __repr__(self) -> str:
         return f"<SocketSession: {self._signs!r}, {self._stream!r}>"
@@ -120,22 +126,36 @@ class SocketSession(asyncio.BufferedProtocol):
         return self._reader.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what has come, and write what is ready then."""
-        if self._is_ending:
-            return
-        now = self._around.clock()
+        """Take what has come, or of much only the first, and write what is ready then."""
+        if not self._is_ending:
+            self._take_in(self._reader.received(nbytes))
+
+    def go_on(self) -> None:
+        """Take more of what has come."""
+        if not self._is_ending:
+            self._take_in(())
+
+    def _take_in(self, frames: Iterable[Frame]) -> None:
+        """Take frames, behind those that have come before; what is not taken at once waits for the next turn."""
+        now, stream = self._around.clock(), self._stream
         self._signs.heard(now)
         self._is_scheduled = True
+        stream.left = AT_ONCE
         came: list[Frame] = []
-        received: Iterator[Frame] = iter(())
+        received = chain(self._later, frames)
         try:
-            received = iter(self._reader.received(nbytes))
-            for frame in received:
+            if stream.outbox.expects_more:
+                stream.go_on()
+            while not stream.outbox.expects_more and (frame := next(received, None)) is not None:
                 came.append(frame)
-                self._take(frame.kind, frame.content, now)
-                if self._stream.outbox.is_ready:
+                if frame.kind is Kind.MESSAGE:
+                    self._take_message(frame.content, now)
+                else:
+                    self._take_sign(frame.kind)
+                if stream.outbox.is_ready:
                     # What this message has ready is not to wait for the inferences of the next one.
                     self._write_results()
+            self._later = deque(received)
         except MeansAnother as error:
             self._give_away(error, chain(came, received))
         except FrameTooLarge as error:
@@ -194,18 +214,13 @@ class SocketSession(asyncio.BufferedProtocol):
         self._end()
         self._transport.abort()
 
-    def _take(self, kind: Kind, content: bytes | memoryview, now: float) -> None:
-        match kind:
-            case Kind.MESSAGE:
-                self._take_message(content, now)
-            case Kind.PING:
-                self._owes_pong = True
-            case Kind.PONG:
-                pass
-            case Kind.END:
-                if not self._stream.is_open:
-                    raise invalid_input("the connection's first frame is its end, expected a message with a hello")
-                self._has_said_all = True
+    def _take_sign(self, kind: Kind) -> None:
+        if kind is Kind.PING:
+            self._owes_pong = True
+        elif kind is Kind.END:
+            if not self._stream.is_open:
+                raise invalid_input("the connection's first frame is its end, expected a message with a hello")
+            self._has_said_all = True
 
     def _take_message(self, content: bytes | memoryview, now: float) -> None:
         if self._has_said_all:
@@ -252,12 +267,16 @@ class SocketSession(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - the connection ends with it, whatever it is
             self._refuse(error)
             return
-        self._read_on(outbox.has_room)
+        may_read = outbox.has_room and not outbox.expects_more
+        if may_read is not self._is_reading:
+            self._read_on(may_read)
         if outbox.has_ended:
             if self._has_said_all:
                 self._say_end(b"")
             elif self._around.drain.is_draining:
                 self._refuse(shutting_down())
+        elif outbox.expects_more and outbox.has_room:
+            self._around.turns.wait(self)
 
     def _write_results(self) -> None:
         outbox, writer = self._stream.outbox, self._writer
@@ -265,7 +284,7 @@ class SocketSession(asyncio.BufferedProtocol):
             writer.write_message(outbox.take())
 
     def _read_on(self, may_read: bool) -> None:
-        """Let the peer wait while it takes no results, and no longer."""
+        """Let the peer wait while it takes no results, or what it has sent is not taken in, and no longer."""
         if may_read is not self._is_reading:
             self._is_reading = may_read
             if may_read:
@@ -300,6 +319,8 @@ class SocketSession(asyncio.BufferedProtocol):
         if self._is_ending:
             return
         self._is_ending = True
+        self._later = ()
+        self._around.turns.forget(self)
         self._signs.ending(self._around.clock())
         self._reader = FrameReader(self._around.room, 0)
         try:

@@ -14,6 +14,7 @@ from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.life_signs import Patience
 from inferwire_server.transport.session.greeting import SessionTerms
 from inferwire_server.transport.session.socket_session import GiveTo, SessionSurroundings, SocketSession
+from inferwire_server.transport.turns import Turns
 
 _TICK_S = 1.0
 """How often silent peers are looked for."""
@@ -30,6 +31,7 @@ class SocketSessions:
         terms: What holds for the streams of all sessions, those in gRPC's calls too: how large a message may be, and
             where clients may connect.
         drain: What they are counted in, and gRPC's calls with them.
+        turns: When those go on, in gRPC's calls too, of which more has come than is taken at once.
     """
 
     def __init__(
@@ -42,8 +44,9 @@ class SocketSessions:
     ) -> None:
         self.terms = SessionTerms(max_message_bytes)
         self.drain = Drain()
+        self.turns = Turns()
         self._around = SessionSurroundings(
-            services, self.drain, patience or Patience(), clock, frames.scratch(), give_to
+            services, self.drain, patience or Patience(), clock, frames.scratch(), give_to, self.turns
         )
         self._open: set[SocketSession] = set()
         self._timer: asyncio.TimerHandle | None = None

@@ -7,13 +7,14 @@ messages, and nothing of how they are carried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_proto.raw_fields import MANY_SHORT_FIELDS
 from inferwire_server.core.callers import Caller
 from inferwire_server.core.scheduling.job import Job
@@ -30,10 +31,19 @@ from inferwire_server.transport.v1.plans import Plans, Raw, count_sent
 _CANCELLED = "the client cancelled the execution"
 
 _MOST_EXECUTIONS = 65536
-"""How many executions, alone or in stacks, one message may have: nobody else has a turn until all are taken in."""
+"""How many executions, alone or in stacks, one message may have: all that it has to say is in memory until then."""
 
 _MOST_CANCELS = 2**20
-"""How many it may cancel, of which each takes a fraction of that time."""
+"""How many it may cancel, of which each takes a fraction of that."""
+
+AT_ONCE = 64.0
+"""How many jobs begin, or executions are cancelled, before others have their turn."""
+
+_LONGEST_STACK = 1024
+"""How many executions of a stack are divided into jobs at once."""
+
+_NOTHING_FOUND = 1 / 64
+"""What a cancel counts as that finds nothing to cancel."""
 
 _Submit: TypeAlias = Callable[[Callable[[Job], None]], Job]
 """Submits what is one job, and takes what to call at its end."""
@@ -53,7 +63,9 @@ class SessionStream:
     """One open stream, from the hello to its end.
 
     Attributes:
-        outbox: What is to be sent; whoever carries the messages takes it from there.
+        outbox: What is to be sent; whoever carries the messages takes it from there. While it says that more is to
+            come, a part of the last message is not taken in, and `go_on` is to be called before anything is received.
+        left: How much more may be taken in at once. Whoever carries the messages makes it `AT_ONCE` in a new turn.
     """
 
     def __init__(self, services: Services, terms: SessionTerms) -> None:
@@ -63,6 +75,8 @@ class SessionStream:
         self._session: Session | None = None
         self._caller: Caller | None = None
         self._plans = Plans(None)
+        self._rest: Iterator[None] | None = None
+        self.left = AT_ONCE
 
     def __repr__(self) -> str:
         return f"<SessionStream of {self._session!r}: {self.outbox!r}>"
@@ -85,21 +99,36 @@ class SessionStream:
         self._caller = session.caller
         self._plans = Plans(session)
         answer = welcome(self._services, self._terms, session)
-        self._take(message, raw, received_at, may_run=True)
+        self._rest = self._steps(message, raw, received_at, may_run=True)
+        self.go_on()
         return answer
 
     def receive(self, data: bytes | memoryview, received_at: float, *, may_run: bool = True) -> None:
-        """Take another message. An execution that is alone in it may have run when this returns, if it may.
+        """Take another message, of much only the first. An execution that is alone in it may have run, if it may.
 
         Raises:
             ServingError: Why the stream cannot go on.
             MalformedMessage: If the data is no message.
         """
         message, raw = raw_fields.split(pb.SessionRequest, data, most_beside=MANY_SHORT_FIELDS)
-        self._take(message, raw, received_at, may_run=may_run)
+        self._rest = self._steps(message, raw, received_at, may_run=may_run)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Take more of the last message, as much as is `left` to be taken at once.
+
+        Raises:
+            ServingError: Why the stream cannot go on.
+        """
+        for _ in self._rest or ():
+            self.outbox.expects_more = True
+            return
+        self._rest = None
+        self.outbox.expects_more = False
 
     def end(self) -> None:
         """Cancel what runs, and leave the session, if there is one."""
+        self._rest = None
         session, self._session = self._session, None
         if session is None:
             return
@@ -107,8 +136,8 @@ class SessionStream:
             self._services.inference.cancel(job, "the session's stream has ended")
         self._services.sessions.detach(session)
 
-    def _take(self, message: pb.SessionRequest, raw: Raw, received_at: float, *, may_run: bool) -> None:
-        """Admit a message's executions, then carry out its cancels."""
+    def _steps(self, message: pb.SessionRequest, raw: Raw, received_at: float, *, may_run: bool) -> Iterator[None]:
+        """Admit a message's executions, then carry out its cancels; stop where nothing is left to be taken at once."""
         if message.HasField("hello"):
             raise invalid_input("the stream has a second hello, expected one in its first message only")
         entries = len(message.executions)
@@ -131,24 +160,31 @@ class SessionStream:
                 raise invalid_input(
                     f"the message has bytes of {len(raw)} inputs, but its executions have {end} or more"
                 )
-            self._start(ids[:], execution, raw[taken:end], arrival)
+            yield from self._start(ids[:], execution, raw[taken:end], arrival)
             taken = end
         if taken != len(raw):
             raise invalid_input(f"the message has bytes of {len(raw)} inputs, but its executions have {taken}")
         for execution_id in message.cancels:
-            self._cancel(execution_id)
+            if self.left <= 0:
+                yield
+            self.left -= 1 if self._cancel(execution_id) else _NOTHING_FOUND
 
-    def _start(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
+    def _start(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> Iterator[None]:
         """Start an execution, or each of a stack."""
+        if self.left <= 0:
+            yield
         if not ids:
             raise invalid_input("an execution on the stream has no id, by which its result could be known")
         if (used := self.outbox.in_use(ids)) is not None:
             raise invalid_input(f"id {used} of an execution is in use, expected one that no other has")
         execution.ClearField("ids")
-        if len(ids) == 1 or not self._start_stack(ids, execution, raw, arrival):
-            self._start_each(ids, execution, raw, arrival)
+        for some, data in ((ids, raw),) if len(ids) <= _LONGEST_STACK else _cut(ids, execution, raw):
+            if len(some) == 1 or not (yield from self._start_stack(some, execution, data, arrival)):
+                yield from self._start_each(some, execution, data, arrival)
 
-    def _start_stack(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> bool:
+    def _start_stack(
+        self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival
+    ) -> Generator[None, None, bool]:
         """Start a stack as few jobs, and say so; false where it can only be read as single executions."""
         try:
             stack = self._plans.of(execution).stack(raw, len(ids))
@@ -156,7 +192,7 @@ class SessionStream:
             parts = [] if stack is None else prepare(stack, received_at, self._caller)
         except Exception:  # noqa: BLE001 - whatever it is, each by itself hears of its own
             return False
-        self._submit_each(self._submissions(ids, parts))
+        yield from self._submit_each(self._submissions(ids, parts))
         return bool(parts)
 
     def _submissions(self, ids: Sequence[int], parts: Sequence[Prepared]) -> Iterator[_Submission]:
@@ -166,28 +202,32 @@ class SessionStream:
             yield ids[start : start + part.executions], partial(self._services.inference.submit_prepared, part)
             start += part.executions
 
-    def _start_each(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> None:
+    def _start_each(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> Iterator[None]:
         """Start executions by themselves."""
         try:
             plan = self._plans.of(execution)
             inferences = [plan.inference(raw)] if len(ids) == 1 else plan.each(raw, len(ids))
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
+            self.left -= 1
             self._refuse(ids, as_serving_error(error))
             return
         at_once = arrival.at_once and len(ids) == 1
         submit = partial(
             self._services.inference.submit, received_at=arrival.received_at, caller=self._caller, at_once=at_once
         )
-        self._submit_each(
+        yield from self._submit_each(
             ((execution_id,), partial(submit, inference))
             for execution_id, inference in zip(ids, inferences, strict=True)
         )
 
-    def _submit_each(self, submissions: Iterable[_Submission]) -> None:
+    def _submit_each(self, submissions: Iterable[_Submission]) -> Iterator[None]:
         """Submit one after the other; those that are refused alike are told so together."""
         refused: list[int] = []
         why: ServingError | None = None
         for ids, submit in submissions:
+            if self.left <= 0:
+                yield
+            self.left -= 1
             refusal = self._submit(ids, submit)
             if refusal is None:
                 continue
@@ -214,14 +254,29 @@ class SessionStream:
         self._services.refusals.count(Face.SESSION, error, requests=len(ids))
         self.outbox.refuse(ids, error)
 
-    def _cancel(self, execution_id: int) -> None:
-        """Cancel an execution that has not ended; one whose stack goes on is answered at once."""
+    def _cancel(self, execution_id: int) -> bool:
+        """Cancel an execution that has not ended, and say so; one whose stack goes on is answered at once."""
         found = self.outbox.in_flight(execution_id)
         if found is None:
-            return
+            return False
         self._services.inference.drop(found.job, found.ids.index(execution_id), _CANCELLED)
         if self.outbox.in_flight(execution_id) is found:
             self.outbox.refuse((execution_id,), ServingError(Code.CANCELLED, _CANCELLED))
+        return True
+
+
+def _cut(ids: Sequence[int], execution: pb.Execution, raw: Raw) -> Iterator[tuple[Sequence[int], Raw]]:
+    """Cut a stack into shorter ones, unless its bytes are those of strings, or cannot be those of so many alike."""
+    count = len(ids)
+    has_strings = any(header.element_type == types_pb2.ELEMENT_TYPE_STRING for header in execution.inputs)
+    if has_strings or any(len(data) % count for data in raw):
+        yield ids, raw
+        return
+    sizes = [len(data) // count for data in raw]
+    for start in range(0, count, _LONGEST_STACK):
+        end = start + _LONGEST_STACK
+        pairs = zip(raw, sizes, strict=True)
+        yield ids[start:end], [memoryview(data)[start * size : end * size] for data, size in pairs]
 
 
 def _are_alike(one: ServingError, other: ServingError) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from inferwire_server.transport.http2.turns import Turns
+from inferwire_server.transport.turns import Turns
 
 
 class Loop:

@@ -1,11 +1,12 @@
 """When connections go on on which more has come than is taken at once: a few in each turn of the event loop.
 
 Else one of them could keep everybody else waiting: each call that begins takes some of the next turn, and hundreds may
-come in one piece.
+come in one piece, or thousands of executions in one message of a session.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
@@ -25,10 +26,14 @@ class Waiting(Protocol):
         ...
 
 
+def _call_soon(call: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(call)
+
+
 class Turns:
     """The connections that wait to go on, those first that have waited longest. `call_soon` calls in the next turn."""
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object] = _call_soon) -> None:
         self._call_soon = call_soon
         self._waiting: OrderedDict[Waiting, None] = OrderedDict()
         self._left = _MOST_GOING_ON
