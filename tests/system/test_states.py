@@ -96,6 +96,26 @@ def test_a_triton_client_s_sequences_equal_local_requests(
             client.infer(NAME, [given], sequence_id=ids[0])
 
 
+def test_a_large_id_is_the_same_over_grpc_where_its_field_has_a_sign(server: ServerProcess, local: Any) -> None:
+    chunks = speech(6)
+    heard: list[Any] = []
+    clients: tuple[Any, Any] = triton_http, triton_grpc
+    http, grpc = clients
+    with (
+        http.InferenceServerClient(server.http_address) as rest,
+        grpc.InferenceServerClient(server.grpc_address) as rpc,
+    ):
+        # The larger half of the ids: as they are in JSON, and what a client without signs writes into a signed field.
+        ids = (rest, http, 2**64 - 7), (rpc, grpc, -7)
+        for chunk in range(CHUNKS):
+            client, library, sequence_id = ids[chunk % 2]
+            given = library.InferInput("input", [1, 576], "FP32")
+            given.set_data_from_numpy(chunks[chunk])
+            flags = {"sequence_start": chunk == 0, "sequence_end": chunk == CHUNKS - 1}
+            heard.append(client.infer(NAME, [given], sequence_id=sequence_id, **flags).as_numpy("output"))
+    np.testing.assert_allclose(heard, locally(local, chunks), atol=1e-6)
+
+
 def take(answers: SimpleQueue[Any], result: Any, error: Any) -> None:
     answers.put((result, error))
 

@@ -333,7 +333,7 @@ BAD: list[tuple[pb.ModelInferRequest, str, str]] = [
     (with_contents_in_shared_memory(), "INVALID_INPUT", "input 'x' has both 'contents' and 'shared_memory_region'"),
     (with_parameter("triton_own", bool_param=True), "INVALID_INPUT", "'triton_own' starts with 'triton_'"),
     (with_parameter("sequence_id", bool_param=True), "INVALID_INPUT", "'sequence_id' is True, expected a whole number"),
-    (with_parameter("sequence_id", int64_param=-1), "INVALID_INPUT", "'sequence_id' is -1, expected a whole number"),
+    (with_parameter("sequence_id", double_param=1), "INVALID_INPUT", "'sequence_id' is 1.0, expected a whole number"),
     (with_parameter("sequence_start", bool_param=True), "INVALID_INPUT", "a non-zero or non-empty correlation ID"),
     (with_parameter("sequence_end", int64_param=1), "INVALID_INPUT", "'sequence_end' is 1, expected true or false"),
     (with_parameter("priority", string_param="high"), "INVALID_INPUT", "'priority' is 'high', expected a whole number"),

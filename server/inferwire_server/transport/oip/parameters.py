@@ -34,14 +34,19 @@ def refuse_reserved(parameters: Parameters) -> None:
 def sequence_of(parameters: Parameters, model_name: str) -> SequenceCall | None:
     """Give the sequence that a request belongs to; ids 0 and "" are none.
 
+    An id that is a number has 64 bits and no sign. A message has only a signed field for it, so that clients write the
+    larger half of them as negative numbers.
+
     Raises:
         ServingError: INVALID_INPUT.
     """
     sequence_id = parameters.get("sequence_id", 0)
-    if isinstance(sequence_id, bool | float) or (isinstance(sequence_id, int) and sequence_id < 0):
+    if isinstance(sequence_id, bool | float):
         raise invalid_input(f"parameter 'sequence_id' is {sequence_id!r}, expected a whole number or a text")
     if isinstance(sequence_id, str):
         check_name("parameter 'sequence_id'", sequence_id)
+    else:
+        sequence_id %= 2**64
     is_start, is_end = _flag(parameters, "sequence_start"), _flag(parameters, "sequence_end")
     if sequence_id:
         return SequenceCall(sequence_id, None, is_start, is_end)
