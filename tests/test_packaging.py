@@ -8,6 +8,7 @@ import sysconfig
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
+from textwrap import dedent
 from zipfile import ZipFile
 
 import pytest
@@ -127,6 +128,21 @@ def test_wheel_imports_with_its_three_dependencies_alone(site: Path, base: Path,
     script = f"import sys; sys.path.append({str(base)!r}); import inferwire; print(inferwire.__file__)"
     done = python("-c", script, site=site, outside=tmp_path)
     assert done.stdout.strip() == str(site / "inferwire" / "__init__.py"), done.stderr
+
+
+def test_import_needs_no_metadata_of_packages_to_know_its_version(
+    site: Path, base: Path, metadata: Message, tmp_path: Path
+) -> None:
+    script = f"""
+        import sys
+        sys.path.append({str(base)!r})
+        import google.protobuf, grpc, numpy
+        before = set(sys.modules)
+        import inferwire
+        print(inferwire.__version__, {{"importlib.metadata", "email", "zipfile"}} & (sys.modules.keys() - before))
+        """
+    done = python("-c", dedent(script), site=site, outside=tmp_path)
+    assert done.stdout == f"{metadata['Version']} set()\n", done.stderr
 
 
 def test_editable_install_imports_from_outside_the_checkout(base: Path, tmp_path: Path) -> None:

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
-
-def _installed_version() -> str:
-    try:
-        return metadata.version("inferwire")
-    except metadata.PackageNotFoundError:
-        return "0+unknown"
-
-
-VERSION = _installed_version()
+VERSION = "0.1.0"
+"""The package's metadata take it from here: read from them, it would cost each import of this package forty modules."""
 
 MIRRORED_VERSION = "2026.4.1"
 """The release of openvino whose API and behaviour are mirrored."""
