@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import count
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -53,6 +56,33 @@ def test_the_last_streams_end_starts_the_lease() -> None:
     assert sessions.next_expiry is None
     sessions.detach(session, 2.0)
     assert sessions.next_expiry == 12.0
+
+
+def test_that_one_of_very_many_has_left_takes_no_look_at_the_others() -> None:
+    steps = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal steps
+        frame.f_trace_opcodes = True
+        steps += event == "opcode"
+        return trace
+
+    def steps_beside(others: int) -> int:
+        nonlocal steps
+        sessions, steps = some_sessions(), 0
+        for _ in range(others):
+            sessions.detach(sessions.attach("", "other"), 1.0)
+        session = sessions.attach("", "alice")
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            sessions.detach(session, 2.0)
+            assert (sessions.next_expiry, sessions.expire(3.0)) == (11.0 if others else 12.0, [])
+        finally:
+            sys.settrace(before)
+        return steps
+
+    assert steps_beside(1000) == steps_beside(1)
 
 
 def test_the_next_expiry_is_the_earliest() -> None:

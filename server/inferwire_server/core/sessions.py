@@ -6,6 +6,7 @@ elsewhere.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -20,7 +21,6 @@ class Session:
 
     Attributes:
         streams: How many are open.
-        expires_at: When it ends, unless another stream comes; None while one is open.
         key: What the API key is known by that it was last opened with, if one was shown.
         caller: What its client is for turns among callers.
     """
@@ -28,7 +28,6 @@ class Session:
     id: str
     client: str
     streams: int = 0
-    expires_at: float | None = None
     has_ended: bool = False
     key: bytes | None = None
     caller: Caller = field(default_factory=of_session)
@@ -57,6 +56,8 @@ class Sessions:
         self._new_id = new_id
         self.lease_s = lease_s
         self._sessions: dict[str, Session] = {}
+        # Those whose lease runs out, the next one first: all leases are as long. Very many may come and go.
+        self._left: OrderedDict[Session, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -64,8 +65,7 @@ class Sessions:
     @property
     def next_expiry(self) -> float | None:
         """When the next lease runs out."""
-        ends = [session.expires_at for session in self._sessions.values() if session.expires_at is not None]
-        return min(ends, default=None)
+        return next(iter(self._left.values()), None)
 
     def attach(self, session_id: str, client: str, key: bytes | None = None) -> Session:
         """Open a session, or resume the one of this id; with a key it is that key's from now on.
@@ -75,7 +75,7 @@ class Sessions:
         """
         session = self.get(session_id) if session_id else self._open(client)
         session.streams += 1
-        session.expires_at = None
+        self._left.pop(session, None)
         if key is not None:
             session.key = key
         return session
@@ -84,7 +84,7 @@ class Sessions:
         """Record the end of a stream; the last one's end starts the lease."""
         session.streams -= 1
         if session.streams == 0:
-            session.expires_at = now + self.lease_s
+            self._left[session] = now + self.lease_s
 
     def get(self, session_id: str) -> Session:
         """Give the session of this id.
@@ -99,9 +99,14 @@ class Sessions:
 
     def expire(self, now: float) -> list[Session]:
         """Take out the sessions whose lease has run out."""
-        ended = [s for s in self._sessions.values() if s.expires_at is not None and s.expires_at <= now]
-        for session in ended:
+        ended: list[Session] = []
+        while self._left:
+            session, expires_at = next(iter(self._left.items()))
+            if expires_at > now:
+                break
+            ended.append(session)
             session.has_ended = True
+            del self._left[session]
             del self._sessions[session.id]
         return ended
 
