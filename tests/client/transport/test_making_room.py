@@ -58,7 +58,7 @@ def test_what_nobody_uses_is_freed_before_what_may_need_its_room(
     note = freeing(server, calls)
     server.unary["Compile"] = note("Compile", models_pb2.CompileResponse(compiled_id="c").SerializeToString())
     server.unary["Import"] = note("Import", models_pb2.ImportResponse(compiled_id="i").SerializeToString())
-    server.unary["HasBlobs"] = lambda data, context: models_pb2.HasBlobsResponse(present=[True]).SerializeToString()
+    server.unary["Upload"] = lambda data, context: b""
     contents = ModelContents(ModelSource(b"sha", b"", ".onnx", {}, {}), {b"sha": DATA}, dict)
     actions = {
         "Compile": lambda: transport.compile(contents, "CPU", {}),
