@@ -50,8 +50,8 @@ proto-lint: $(TOOLS) ## Lint the protos and compare them with the committed base
 image-lint: $(TOOLS) ## Lint the Dockerfile
 	$(BIN)/hadolint Dockerfile
 
-test: $(TOOLS) ## Run every test (some of them: ARGS='tests/core -k queue')
-	$(BIN)/python -m pytest -q $(ARGS)
+test: $(TOOLS) ## Run every test, on each core, or some of them, on one: ARGS='tests/core -k queue'
+	$(BIN)/python -m pytest -q $(or $(ARGS),--numprocesses auto --maxprocesses 8 --dist loadfile)
 
 coverage: $(TOOLS) ## Run every test and say which lines they miss
 	$(BIN)/coverage run -m pytest -q $(ARGS)

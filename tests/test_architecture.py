@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from sys import stdlib_module_names
@@ -117,15 +118,16 @@ def imports_of(module: str, source: str) -> list[Import]:
     return found
 
 
-def all_imports() -> list[Import]:
+@cache
+def all_imports() -> tuple[Import, ...]:
     """List every import of every package, generated stubs left out."""
-    return [
+    return tuple(
         found
         for package in PACKAGES
         for path in sorted(package.rglob("*.py"))
         if not path.stem.endswith(("_pb2", "_pb2_grpc"))
         for found in imports_of(module_name(path, package), path.read_text(encoding="utf-8"))
-    ]
+    )
 
 
 # The rules: each takes an import and says whether it breaks it.

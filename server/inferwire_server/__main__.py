@@ -31,5 +31,10 @@ if __name__ == "__main__":
     from cyclopts import App
 
     app = App(name="inferwire_server", config=environment())
-    app.default(run)
+
+    @app.default
+    def serve(*, settings: Settings = _DEFAULTS) -> int:
+        """Serve models over gRPC and REST. `inferwire serve --help` says the same with examples."""
+        return run(settings)
+
     sys.exit(app(result_action="return_int_as_exit_code_else_zero"))

@@ -66,6 +66,8 @@ def run(
     """Run the command against the server, in this process; keyword arguments are environment variables."""
     monkeypatch.setenv("INFERWIRE_ADDRESS", server.grpc_address)
     monkeypatch.setenv("INFERWIRE_HTTP_ADDRESS", server.http_address)
+    # Nothing is cut to a terminal's width, whatever shell these tests are run from.
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def inferwire(*words: str | Path, **environment: str) -> Done:
         for name, value in environment.items():

@@ -119,7 +119,7 @@ def test_another_kind_of_file_is_refused_and_not_opened(tmp_path: Path) -> None:
         os.close(descriptor)
 
 
-@pytest.mark.parametrize(("pid", "descriptor"), [(os.getpid(), 1 << 20), (2**31, 0)])
+@pytest.mark.parametrize(("pid", "descriptor"), [(os.getpid(), 1 << 20), (2**31, 0)], ids=["own", "none"])
 def test_what_is_not_there_is_refused(pid: int, descriptor: int) -> None:
     code, sentence = refusal(Loan(pid, descriptor, BYTE_SIZE, NONCE))
     assert code is Code.PERMISSION_DENIED

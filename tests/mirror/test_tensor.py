@@ -149,7 +149,7 @@ def test_tensor_of_list(ov: Any, items: list[Any], shape: list[int], name: str) 
         (np.array(["2020-01-01"], dtype="datetime64[D]"), RuntimeError, r"Unsupported data type: datetime64\[D\]"),
         *[
             (given, TypeError, r"Input argument must be a PIL.Image.Image/numpy.array/list\[int, float, str\] object")
-            for given in ((1, 2), 3, "s", None, b"abc", 1.5, np.float32(1), {"a": 1}, object())
+            for given in ((1, 2), 3, "s", None, b"abc", 1.5, np.float32(1), {"a": 1}, object)
         ],
     ],
     ids=repr,

@@ -406,6 +406,13 @@ def test_settings_come_from_the_environment_and_flags_win() -> None:
             assert process.wait(END_S) == 0
 
 
+def test_a_word_that_is_no_flag_is_refused() -> None:
+    command = [sys.executable, "-m", "inferwire_server", str(DIGITS)]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=END_S, check=False)
+    assert refused.returncode == 2
+    assert str(DIGITS) in refused.stderr.replace("\n", "")
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_server_whose_log_nobody_reads_serves_and_ends(workers: str) -> None:
     http_port, grpc_port = free_ports(2)

@@ -236,6 +236,7 @@ async def test_answers_are_compressed_fast(rest: Rest, encoding: str, level_at: 
         (gzip.compress(document(X))[:-3], "the body ends inside its gzip stream"),
         (gzip.compress(document(X)) + b"more", "4 bytes follow the gzip stream"),
     ],
+    ids=["other", "cut", "more"],
 )
 async def test_a_broken_stream_is_refused(rest: Rest, content: bytes, expected: str) -> None:
     assert expected in sentence(await rest.post("echo", content, {"content-encoding": "gzip"}))
