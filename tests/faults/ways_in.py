@@ -48,7 +48,7 @@ async def unary(channel: grpc.aio.Channel, path: str, message: Any) -> tuple[str
     try:
         return OK, await call(message.SerializeToString())
     except grpc.aio.AioRpcError as error:
-        return str(dict(error.trailing_metadata() or ()).get(CODE_METADATA, error.code())), b""
+        return str(dict(iter(error.trailing_metadata() or ())).get(CODE_METADATA, error.code())), b""
 
 
 def code_name(error: types_pb2.Error) -> str:
@@ -70,7 +70,7 @@ async def v1_session(channel: grpc.aio.Channel, http: httpx.AsyncClient, timeout
     while True:
         data = await stream.read()
         if data is grpc.aio.EOF:
-            return str(dict(await stream.trailing_metadata()).get(CODE_METADATA, await stream.code()))
+            return str(dict(iter(await stream.trailing_metadata())).get(CODE_METADATA, await stream.code()))
         message = pb.SessionResponse.FromString(data)
         for result in message.results:
             await stream.done_writing()
@@ -115,7 +115,7 @@ async def oip_stream(channel: grpc.aio.Channel, http: httpx.AsyncClient, timeout
     await stream.write(oip_request(timeout_us).SerializeToString())
     data = await stream.read()
     if data is grpc.aio.EOF:
-        return str(dict(await stream.trailing_metadata()).get(CODE_METADATA, await stream.code()))
+        return str(dict(iter(await stream.trailing_metadata())).get(CODE_METADATA, await stream.code()))
     await stream.done_writing()
     assert await stream.read() is grpc.aio.EOF
     return oip.ModelStreamInferResponse.FromString(data).error_message or OK

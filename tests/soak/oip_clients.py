@@ -51,7 +51,7 @@ async def _unary(channel: grpc.aio.Channel, sample: Sample, tally: Tally, random
         except asyncio.CancelledError:
             tally.add("OIP hang-up", "CANCELLED", ("CANCELLED",))
         except grpc.aio.AioRpcError as error:
-            code = str(dict(error.trailing_metadata() or ()).get(CODE_METADATA, error.code().name))
+            code = str(dict(iter(error.trailing_metadata() or ())).get(CODE_METADATA, error.code().name))
             tally.add("OIP call", code, ("QUEUE_FULL", *["DEADLINE_EXCEEDED"] * is_hurried))
         else:
             tally.add("OIP call", sample.check(index, np.frombuffer(answer.raw_output_contents[0], np.float32)))

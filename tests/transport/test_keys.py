@@ -111,7 +111,7 @@ async def refusal(channel: grpc.aio.Channel, method: MethodDescriptor, metadata:
             await call
     except grpc.aio.AioRpcError:
         pass
-    return Ended(dict(await call.trailing_metadata()).get(CODE_METADATA, ""), await call.details() or "")
+    return Ended(dict(iter(await call.trailing_metadata())).get(CODE_METADATA, ""), await call.details() or "")
 
 
 async def test_every_call_but_those_of_probes_needs_a_key(channel: grpc.aio.Channel, composition: Composition) -> None:

@@ -79,7 +79,7 @@ def refusal(
     with pytest.raises(grpc.RpcError) as caught:
         call(channel, method, request, oip.ServerLiveResponse, *metadata)
     error: Any = caught.value
-    return error.code().name, error.details(), dict(error.trailing_metadata()).get(CODE_METADATA)
+    return error.code().name, error.details(), dict(iter(error.trailing_metadata())).get(CODE_METADATA)
 
 
 def inferred(answer: Any) -> Any:

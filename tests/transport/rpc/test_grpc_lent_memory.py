@@ -117,7 +117,7 @@ async def test_what_is_refused_has_a_code_and_a_sentence(
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await session.call(TENSORS, "LendMemory", lending(descriptor, **changes))
     assert sentence in (caught.value.details() or "")
-    assert dict(caught.value.trailing_metadata() or ())[CODE_METADATA] == code
+    assert dict(iter(caught.value.trailing_metadata() or ()))[CODE_METADATA] == code
 
 
 async def test_lent_memory_needs_a_session(channel: grpc.aio.Channel, descriptor: int) -> None:

@@ -62,7 +62,7 @@ async def test_a_code_is_its_status_its_sentence_and_its_name(code: Code) -> Non
         error = await failure(call("ListDevices"))
     assert error.code() is grpc.StatusCode[code.grpc]
     assert error.details() == "why, and what was expected"
-    trailers = dict(error.trailing_metadata())
+    trailers = dict(iter(error.trailing_metadata()))
     assert (trailers[CODE_METADATA], trailers[RETRY_AFTER_METADATA]) == (code.name, "1.5")
 
 

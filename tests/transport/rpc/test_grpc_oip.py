@@ -84,7 +84,7 @@ async def infer(channel: grpc.aio.Channel, message: pb.ModelInferRequest, **opti
 async def failure(awaited: Any) -> tuple[str, str]:
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await awaited
-    return str(dict(raised.value.trailing_metadata()).get(CODE_METADATA)), str(raised.value.details())
+    return str(dict(iter(raised.value.trailing_metadata())).get(CODE_METADATA)), str(raised.value.details())
 
 
 async def test_no_model_is_ready_while_the_server_drains(client: Any, services: Services) -> None:

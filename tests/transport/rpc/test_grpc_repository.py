@@ -82,7 +82,7 @@ async def refusal_and_code(
 ) -> tuple[str, str, str | bytes]:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await load(channel, request)
-    trailers = dict(caught.value.trailing_metadata())
+    trailers = dict(iter(caught.value.trailing_metadata()))
     return caught.value.code().name, caught.value.details() or "", trailers[CODE_METADATA]
 
 

@@ -309,7 +309,7 @@ async def test_who_calls_while_the_port_closes_is_told_to_call_again(
                     answered.release()
                 except grpc.aio.AioRpcError as error:
                     # Not the details: gRPC replaces them where the end of the connection is read with the trailers.
-                    if (code := dict(error.trailing_metadata()).get(CODE_METADATA)) is None:
+                    if (code := dict(iter(error.trailing_metadata())).get(CODE_METADATA)) is None:
                         return error.code()
                     refused.add(code)
 

@@ -101,7 +101,7 @@ async def test_what_no_state_can_be_is_refused_and_changes_none(
     await session.write(("count", "f32", [1], SEVEN), start=True)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await session.write(("other", "f32", [1], SEVEN), value)
-    assert dict(caught.value.trailing_metadata() or ()).get(CODE_METADATA) == "INVALID_INPUT"
+    assert dict(iter(caught.value.trailing_metadata() or ())).get(CODE_METADATA) == "INVALID_INPUT"
     assert sentence in str(caught.value.details())
     assert await session.read() == {"count": SEVEN, "other": bytes(4)}
 

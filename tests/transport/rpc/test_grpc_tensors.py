@@ -90,4 +90,4 @@ async def test_what_makes_no_sense_is_refused(session: Session, request_: Any, s
 async def test_without_a_session_there_is_nothing_to_keep(session: Session) -> None:
     with pytest.raises(grpc.aio.AioRpcError, match="has no metadata entry inferwire-session") as caught:
         await session.tensor_call("CreateTensor", tensors_pb2.CreateTensorRequest(tensor=header(id=1)), metadata=())
-    assert dict(caught.value.trailing_metadata() or ()).get(CODE_METADATA) == "INVALID_INPUT"
+    assert dict(iter(caught.value.trailing_metadata() or ())).get(CODE_METADATA) == "INVALID_INPUT"

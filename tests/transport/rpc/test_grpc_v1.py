@@ -70,7 +70,7 @@ def infer_request(model: str = "echo", raw: bytes = ROW, **changes: Any) -> infe
 async def failure(call: Any) -> tuple[str, str]:
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await call
-    return str(dict(raised.value.trailing_metadata()).get(CODE_METADATA)), str(raised.value.details())
+    return str(dict(iter(raised.value.trailing_metadata())).get(CODE_METADATA)), str(raised.value.details())
 
 
 async def open_session(channel: grpc.aio.Channel) -> tuple[Any, tuple[tuple[str, str], ...]]:

@@ -184,7 +184,7 @@ async def test_a_message_that_is_too_large_is_refused_while_it_is_sent() -> None
     async with called(ECHO, guard) as channel:
         error = await failure(unary(channel, LARGE + b"1"))
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert dict(error.trailing_metadata())[CODE_METADATA] == "TOO_LARGE"
+        assert dict(iter(error.trailing_metadata()))[CODE_METADATA] == "TOO_LARGE"
         assert await unary(channel, b"hello") == b"hello"
     assert guard.refusals.counts == {("grpc", "TOO_LARGE"): 1}
 
@@ -302,7 +302,7 @@ async def test_what_a_call_raises_is_told_with_its_code_and_counted() -> None:
     async with called(Method(failing), guard) as channel:
         error = await failure(unary(channel))
     assert (error.code(), error.details()) == (grpc.StatusCode[Code.MODEL_NOT_FOUND.grpc], "no such model")
-    assert dict(error.trailing_metadata()) == {CODE_METADATA: "MODEL_NOT_FOUND", RETRY_AFTER_METADATA: "0.5"}
+    assert dict(iter(error.trailing_metadata())) == {CODE_METADATA: "MODEL_NOT_FOUND", RETRY_AFTER_METADATA: "0.5"}
     assert guard.refusals.counts == {("grpc", "MODEL_NOT_FOUND"): 1}
 
 
@@ -395,7 +395,7 @@ async def test_calls_are_sent_away_once_the_server_is_closed() -> None:
         for call in (unary(channel, b"1"), channel.stream_unary(PATH)(iter([b"1"]), timeout=20)):
             error = await failure(call)
             assert error.code() is grpc.StatusCode.UNAVAILABLE
-            assert dict(error.trailing_metadata())[CODE_METADATA] == "SHUTTING_DOWN"
+            assert dict(iter(error.trailing_metadata()))[CODE_METADATA] == "SHUTTING_DOWN"
 
 
 async def test_a_call_that_does_not_read_stops_its_client() -> None:
@@ -465,7 +465,7 @@ async def test_a_caller_without_a_key_is_told_so_however_much_it_sends() -> None
         for size in (0, 20 * MIB):
             error = await failure(unary(channel, bytes(size)))
             assert error.code() is grpc.StatusCode.UNAUTHENTICATED
-            assert dict(error.trailing_metadata())[CODE_METADATA] == "UNAUTHENTICATED"
+            assert dict(iter(error.trailing_metadata()))[CODE_METADATA] == "UNAUTHENTICATED"
         assert await unary(channel, b"1", metadata=SHOWN) == b"1"
 
 

@@ -131,7 +131,7 @@ class GrpcStream(Stream):
         if status is grpc.StatusCode.OK:
             assert await self.call.read() is grpc.aio.EOF
             return None
-        code = dict(await self.call.trailing_metadata()).get(CODE_METADATA, "")
+        code = dict(iter(await self.call.trailing_metadata())).get(CODE_METADATA, "")
         assert status is grpc.StatusCode[Code[code].grpc]
         return Ended(code, await self.call.details())
 
