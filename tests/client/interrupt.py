@@ -37,6 +37,7 @@ class Interrupt:
         self._last = None if is_answered else Latch.wait.__code__
         # The interpreter does not keep a profile function alive through the call in which it is taken away.
         self._profile = self._step
+        self._is_destroying = False
 
     def __enter__(self) -> Interrupt:
         # What is collected within would be interrupted instead, and nobody would hear of it.
@@ -51,7 +52,15 @@ class Interrupt:
 
     def _step(self, frame: FrameType, event: str, called: object) -> None:
         del called
-        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(self._within):
+        if event not in ("call", "c_return") and not self._is_destroying:
+            return
+        if not frame.f_code.co_filename.startswith(self._within):
+            return
+        if frame.f_code.co_name == "__del__":
+            # Nobody would hear of what is raised there, or in what it calls.
+            self._is_destroying = event != "return"
+            return
+        if self._is_destroying:
             return
         self.is_due = self._left > 0
         self._left -= 1

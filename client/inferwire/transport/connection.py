@@ -184,6 +184,12 @@ class Connection:
         link = self._link
         return link if link is not None and link.is_usable else None
 
+    @property
+    def current_for_calls(self) -> Link | None:
+        """The link that calls of one answer can be made on, where there is one; see `open_for_calls`."""
+        opening = self._opening
+        return self.current or (opening and opening.greeted)
+
     def open(self) -> Link:
         """Give the open link, connecting where there is none.
 

@@ -312,7 +312,7 @@ def _release(connection: Connection, compiled: CompiledModels, address: str, rel
 
     Those of an earlier session were freed with it, and what was cancelled may make them still.
     """
-    link = connection.current
+    link = connection.current_for_calls
     if link is None:
         return False
     link.stream.await_cancelled()

@@ -16,6 +16,7 @@ from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
     DATA,
+    F32,
     HEADER,
     TIMEOUT_S,
     ScriptedServer,
@@ -30,6 +31,7 @@ from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto import frames
+from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import types_pb2
 
@@ -186,6 +188,27 @@ def test_a_call_that_fails_while_the_session_moves_is_made_again_on_another_conn
         server.unary["GetModel"] = fail_once
         transport.served_model("m", "")
         assert len(server.hellos) == 2
+
+
+def test_what_is_released_while_the_session_moves_makes_room_for_others() -> None:
+    with awaited() as (server, transport):
+        is_freed = threading.Event()
+
+        def create(data: bytes, context: grpc.ServicerContext) -> bytes:
+            assert server.dialled.wait(TIMEOUT_S)
+            if not is_freed.is_set():
+                context.set_trailing_metadata(((CODE_METADATA, "TOO_LARGE"),))
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too much")
+            server.has_told.set()
+            return b""
+
+        def release(data: bytes, context: grpc.ServicerContext) -> bytes:
+            is_freed.set()
+            return b""
+
+        server.unary |= {"CreateTensor": create, "Release": release}
+        transport.tensors.release(transport.tensors.new_id())
+        transport.tensors.create(transport.tensors.new_id(), F32, (2,))
 
 
 def test_closing_ends_a_call_that_is_made_while_the_session_moves() -> None:
