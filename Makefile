@@ -51,7 +51,7 @@ image-lint: $(TOOLS) ## Lint the Dockerfile
 	$(BIN)/hadolint Dockerfile
 
 test: $(TOOLS) ## Run every test, on each core, or some of them, on one: ARGS='tests/core -k queue'
-	$(BIN)/python -m pytest -q $(or $(ARGS),--numprocesses auto --maxprocesses 8 --dist loadfile)
+	$(BIN)/python -m pytest -q $(or $(ARGS),--numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder)
 
 coverage: $(TOOLS) ## Run every test and say which lines they miss
 	$(BIN)/coverage run -m pytest -q $(ARGS)
