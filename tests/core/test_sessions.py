@@ -58,6 +58,16 @@ def test_the_last_streams_end_starts_the_lease() -> None:
     assert sessions.next_expiry == 12.0
 
 
+def test_those_whose_lease_has_run_out_end_and_no_others() -> None:
+    sessions = some_sessions(lease_s=10.0)
+    first, second, third = (sessions.attach("", "alice") for _ in range(3))
+    for session, now in ((second, 1.0), (third, 2.0), (first, 3.0)):
+        sessions.detach(session, now)
+    assert sessions.expire(12.5) == [second, third]
+    assert sessions.next_expiry == 13.0
+    assert sessions.get(first.id) is first
+
+
 def test_that_one_of_very_many_has_left_takes_no_look_at_the_others() -> None:
     steps = 0
 

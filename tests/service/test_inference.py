@@ -107,13 +107,15 @@ async def test_draining_waits_for_what_runs_and_admits_nothing(serving: Serving)
     model = a_model(is_open=False)
     async with serving(model) as server:
         inference, jobs = server.services.inference, server.services.jobs
+        (prepared,) = inference.prepare_stack(an_inference())
         job_id = jobs.start(an_inference())
         draining = asyncio.ensure_future(inference.drain(1000.0))
         await asyncio.to_thread(model.gate.wait_held, 1)
         assert inference.is_draining
-        with pytest.raises(ServingError) as caught:
-            jobs.start(an_inference())
-        assert caught.value.code is Code.SHUTTING_DOWN
+        for start in (lambda: jobs.start(an_inference()), lambda: inference.submit_prepared(prepared, print)):
+            with pytest.raises(ServingError) as caught:
+                start()
+            assert caught.value.code is Code.SHUTTING_DOWN
         model.gate.open()
         assert await draining == 0
         assert jobs.result(job_id).state is JobState.FINISHED

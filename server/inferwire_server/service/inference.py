@@ -114,8 +114,7 @@ class InferenceService:
         Raises:
             ServingError: If the queue does not allow it.
         """
-        if self._draining:
-            raise shutting_down()
+        self._require_open()
         return self._submit(prepared.model, prepared.submission, None, on_end)
 
     async def access_states(self, target: Target, sequence: SequenceCall, states: StateAccess) -> Job:

@@ -28,7 +28,7 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
-from inferwire.transport.connection import Patience
+from inferwire.transport.connection import Connection, Link, Patience
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto import frames
 from inferwire_proto.errors import CODE_METADATA
@@ -176,15 +176,22 @@ def test_calls_are_made_while_the_session_moves_to_its_socket_and_inferences_fol
         assert len(server.hellos) == 1
 
 
-def test_a_call_that_fails_while_the_session_moves_is_made_again_on_another_connection() -> None:
+def test_a_call_that_fails_while_the_session_moves_is_made_again_on_another_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with awaited() as (server, transport):
+        replace = Connection.replace
+
+        def move_later(connection: Connection, lost: Link) -> Link:
+            threading.Timer(0.1, server.has_told.set).start()
+            return replace(connection, lost)
 
         def fail_once(data: bytes, context: grpc.ServicerContext) -> bytes:
             if not server.has_told.is_set():
-                server.has_told.set()
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is lost")
             return b""
 
+        monkeypatch.setattr(Connection, "replace", move_later)
         server.unary["GetModel"] = fail_once
         transport.served_model("m", "")
         assert len(server.hellos) == 2
