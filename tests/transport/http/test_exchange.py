@@ -7,6 +7,7 @@ import gc
 import re
 import socket
 from functools import partial
+from itertools import count
 from typing import Any
 from weakref import ref
 
@@ -221,6 +222,30 @@ async def test_thousands_of_requests_in_a_row_are_answered_in_their_order_with_t
         found.append((await reader.readuntil(b">")).rpartition(b"<")[2][:-1])
         writer.close()
     assert found == expected
+
+
+async def test_a_caller_is_heard_while_the_last_of_its_requests_in_a_row_runs() -> None:
+    """Else nobody would notice that it has gone."""
+    many, half = 1 + 8192 // len(GET), b"GET /" + b"x" * 10_000
+    begun, may_end = count(1), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if next(begun) == many:
+            await may_end.wait()
+        await answers(b"hello")(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(GET * many + half)
+        for _ in range(many - 1):
+            await reader.readuntil(b"hello")
+        (connection,) = server.connections
+        await reaches(lambda: not connection.flow.read_paused)
+        may_end.set()
+        writer.write(GET.removeprefix(b"GET /"))
+        for _ in range(2):
+            await reader.readuntil(b"hello")
+        writer.close()
 
 
 async def test_who_has_put_itself_between_sees_the_answer() -> None:
