@@ -106,17 +106,20 @@ class ScriptedServer(grpc.GenericRpcHandler):
                 threading.Thread(target=self._on_socket, args=(connection,), daemon=True).start()
 
     def _on_socket(self, connection: socket.socket) -> None:
-        with connection:
-            assert connection.recv(len(frames.PREFACE), socket.MSG_WAITALL) == frames.PREFACE
+        # A client may leave at any time, also while its session moves.
+        with connection, suppress(OSError):
+            preface = connection.recv(len(frames.PREFACE), socket.MSG_WAITALL)
+            if not preface:
+                return
+            assert preface == frames.PREFACE
             messages = messages_on(connection)
             hello = pb.SessionRequest.FromString(next(messages)).hello
             assert hello.server_epoch == "now"
             connection.sendall(frames.frame(Kind.MESSAGE, self._welcome(hello.session_id)))
             threading.Thread(target=self._read, args=(messages,), daemon=True).start()
-            with suppress(OSError):
-                while (answer := self.answers.get()) is not None:
-                    connection.sendall(frames.frame(Kind.MESSAGE, answer.SerializeToString()))
-                connection.sendall(frames.frame(Kind.END))
+            while (answer := self.answers.get()) is not None:
+                connection.sendall(frames.frame(Kind.MESSAGE, answer.SerializeToString()))
+            connection.sendall(frames.frame(Kind.END))
 
     def _upload(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         return self.unary["Upload"](b"".join(requests), context)
