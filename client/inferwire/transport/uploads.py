@@ -27,8 +27,8 @@ class Uploads:
         self._uploaded: tuple[str, set[bytes]] = ("", set())
 
     def __repr__(self) -> str:
-        session_id, blobs = self._uploaded
-        return f"<Uploads: {len(blobs)} in session {session_id!r}>"
+        _, blobs = self._uploaded  # and not the session's id, by which others could take that up
+        return f"<Uploads: {len(blobs)} blobs are there>"
 
     def bring(self, link: Link, blobs: Mapping[bytes, WireBytes]) -> None:
         """Upload those of the blobs, by their SHA-256, that a link's session has not."""
