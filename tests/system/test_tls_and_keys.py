@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -197,6 +198,28 @@ def test_with_keys_alone_a_session_goes_on_at_the_http_port(key_file: Path) -> N
         assert "inferwire-writer" in [thread.name for thread in set(threading.enumerate()) - before]
         with httpx.Client(base_url=f"http://{server.http_address}", headers=SHOWN) as client:
             assert 'face="session"' not in client.get("/metrics").text
+
+
+def test_at_each_of_a_hosts_addresses_its_certificate_is_for_the_hosts_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the name is that of replicas: the session's HTTP port is looked for at one address after the other."""
+    authority = Authority(tmp_path)
+    issued, resolve = authority.issue("localhost"), socket.getaddrinfo
+
+    def resolve_two(host: Any, *args: Any, **kwargs: Any) -> Any:
+        hosts = ("127.0.0.2", "127.0.0.1") if host == "localhost" else (host,)
+        return [found for each in hosts for found in resolve(each, *args, **kwargs)]
+
+    tls = ("--tls-certificate", str(issued.certificate), "--tls-key", str(issued.key))
+    with started("--model-repository", str(DIGITS), *tls) as (server, log):
+        wait_for_line(server, log, '"ready"')
+        # gRPC has a resolver of its own.
+        monkeypatch.setattr(socket, "getaddrinfo", resolve_two)
+        before = set(threading.enumerate())
+        core = ov.Core(f"grpcs://localhost:{server.grpc_port}", root_certificates=authority.root)
+        assert core.served_model("digits_mlp")(ROW)[0].shape == (1, 10)
+        assert "inferwire-writer" in [thread.name for thread in set(threading.enumerate()) - before]
 
 
 def test_what_is_renewed_on_disk_counts_from_then_on(tmp_path: Path) -> None:
