@@ -14,6 +14,7 @@ async def test_whoever_waits_waits_until_the_last_has_gone() -> None:
     for name in ("a", "b"):
         connections.add(name)
     waiting = asyncio.ensure_future(connections.wait_until_gone())
+    await a_go_of_the_loop()
     connections.discard("a")
     await a_go_of_the_loop()
     assert (waiting.done(), len(connections)) == (False, 1)
