@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
+from itertools import count
 from queue import SimpleQueue
 from typing import Any
 
@@ -109,13 +111,21 @@ def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
         assert server.left.get(timeout=TIMEOUT_S) == "session-1"
 
 
-def test_of_a_hosts_addresses_the_one_is_found_that_the_server_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the host's name is that of replicas: another server answers at the first."""
+@pytest.fixture
+def two_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give `localhost` two addresses, 127.0.0.2 first, but for gRPC, which has a resolver of its own."""
     resolve: Any = socket.getaddrinfo
 
     def resolve_two(host: Any, *args: Any, **kwargs: Any) -> Any:
         hosts = ("127.0.0.2", "127.0.0.1") if host == "localhost" else (host,)
         return [found for each in hosts for found in resolve(each, *args, **kwargs)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_two)
+
+
+@pytest.mark.usefixtures("two_addresses")
+def test_of_a_hosts_addresses_the_one_is_found_that_the_server_has() -> None:
+    """As where the host's name is that of replicas: another server answers at the first."""
 
     def answer(listener: socket.socket) -> None:
         with suppress(OSError), listener.accept()[0] as connection:
@@ -124,13 +134,24 @@ def test_of_a_hosts_addresses_the_one_is_found_that_the_server_has(monkeypatch: 
 
     with serving(on_socket=True) as server, socket.create_server(("127.0.0.2", server.socket_port)) as elsewhere:
         threading.Thread(target=answer, args=(elsewhere,), daemon=True).start()
-        # gRPC has a resolver of its own.
-        monkeypatch.setattr(socket, "getaddrinfo", resolve_two)
         address = parse_address(f"localhost:{server.port}")
         with closing(GrpcTransport(address, Patience(TIMEOUT_S, socket_s=TIMEOUT_S))) as transport:
             check_answered(server, transport)
             assert server.left.get(timeout=TIMEOUT_S) == "session-1"
         elsewhere.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.usefixtures("two_addresses")
+def test_a_hosts_addresses_are_tried_no_longer_than_a_server_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferwire.transport.connection.monotonic", partial(next, count(0, TIMEOUT_S + 1)))
+    with serving() as server, socket.create_server(("127.0.0.1", 0)) as second:
+        server.socket_port = second.getsockname()[1]
+        address = parse_address(f"localhost:{server.port}")
+        with closing(GrpcTransport(address, Patience(TIMEOUT_S, socket_s=0.2))) as transport:
+            check_answered(server, transport)
+            second.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                second.accept()
 
 
 class AwaitedServer(ScriptedServer):
