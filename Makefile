@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 REPOSITORY := deploy/models
 ARGS ?=
+PROCESSES ?= 0
 PEER ?= mlserver
 
 # What the two kinds of work install. A stamp is as new as the pyproject.toml that it was installed from.
@@ -50,8 +51,8 @@ proto-lint: $(TOOLS) ## Lint the protos and compare them with the committed base
 image-lint: $(TOOLS) ## Lint the Dockerfile
 	$(BIN)/hadolint Dockerfile
 
-test: $(TOOLS) ## Run every test, on each core, or some of them, on one: ARGS='tests/core -k queue'
-	$(BIN)/python -m pytest -q $(or $(ARGS),--numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder)
+test: $(TOOLS) ## Run every test (on all cores: PROCESSES=auto; some of them: ARGS='tests/core -k queue')
+	$(BIN)/python -m pytest -q --numprocesses $(PROCESSES) --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 coverage: $(TOOLS) ## Run every test and say which lines they miss
 	$(BIN)/coverage run -m pytest -q $(ARGS)

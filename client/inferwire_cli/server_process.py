@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from tempfile import TemporaryFile
 from time import monotonic
 from typing import IO
@@ -20,6 +21,9 @@ HOST = "127.0.0.1"
 START_LIMIT_S = 120.0
 STOP_LIMIT_S = 40.0
 LOG_TAIL_BYTES = 4000
+
+PORTS = range(20_000, 32_000)
+"""Below those that systems give to outgoing connections and to who asks for any port."""
 
 NOT_INHERITED = ("INFERWIRE_API_KEY_FILE", "INFERWIRE_TLS_CERTIFICATE", "INFERWIRE_TLS_KEY")
 """What the environment may say of another server's callers: this one's has to be let in."""
@@ -84,10 +88,14 @@ def start(model_repository: Path | None, flags: Sequence[str], log: IO[bytes]) -
 
 
 def free_ports(count: int) -> list[int]:
-    """Find ports nobody listens on, all different."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [found.getsockname()[1] for found in sockets]
+    """Find ports nobody listens on, all different, which no other program is given before a server listens there."""
+    found: list[int] = []
+    for port in SystemRandom().sample(PORTS, len(PORTS)):
+        with suppress(OSError), socket.create_server((HOST, port)):
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise ServerProcessError(f"somebody listens on nearly all ports from {PORTS[0]} to {PORTS[-1]}")
 
 
 def wait_until_ready(server: ServerProcess, log: IO[bytes]) -> None:

@@ -7,7 +7,7 @@ from tests.transport.http2.wire import STATUS, Frame, Heard, Wire, answered, dat
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, window_update
-from inferwire_server.transport.http2.peer_settings import MOST_FRAME_BYTES
+from inferwire_server.transport.http2.peer_settings import MOST_SENT_FRAME_BYTES
 
 FRAME = frames.SMALLEST_MAX_FRAME
 DEFAULT = frames.DEFAULT_WINDOW
@@ -189,8 +189,8 @@ def test_trailers_can_be_the_next_headers() -> None:
 
 def test_no_frame_is_so_long_that_others_wait_for_its_end() -> None:
     """However much the client takes: the answer to its ping would come too late over a slow network."""
-    wire_size = 3 * MOST_FRAME_BYTES
+    wire_size = 3 * MOST_SENT_FRAME_BYTES
     wire = Wire().greet(initial_window_size=wire_size, max_frame_size=frames.LARGEST_MAX_FRAME)
     wire.say(window_update(0, wire_size))
     wire.begin(1, END_STREAM).answer(bytes(wire_size))
-    assert sizes(wire.told()) == [(1, MOST_FRAME_BYTES)] * 3
+    assert sizes(wire.told()) == [(1, MOST_SENT_FRAME_BYTES)] * 3

@@ -10,7 +10,7 @@ from inferwire_server.transport.http2.header_blocks import REMEMBERED_BYTES
 from inferwire_server.transport.http2.outflow import Outflow
 from inferwire_server.transport.http2.stream import Stream
 
-MOST_FRAME_BYTES = 1 << 20
+MOST_SENT_FRAME_BYTES = 1 << 20
 """How many bytes of data go in a frame at the most. gRPC's clients take 16 MiB, and nothing else goes before the end of
 a frame: neither a small answer, nor that to a ping, for which a client does not wait long."""
 
@@ -30,7 +30,7 @@ def apply_settings(content: bytes, outflow: Outflow, streams: Iterable[Stream]) 
         elif setting == frames.MAX_FRAME_SIZE:
             if not frames.SMALLEST_MAX_FRAME <= value <= frames.LARGEST_MAX_FRAME:
                 raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"the longest frame cannot have {value} bytes")
-            outflow.most_frame_bytes = min(value, MOST_FRAME_BYTES)
+            outflow.most_frame_bytes = min(value, MOST_SENT_FRAME_BYTES)
         elif setting == frames.HEADER_TABLE_SIZE:
             outflow.owes_size_update |= value < REMEMBERED_BYTES
         elif setting == frames.ENABLE_PUSH and value not in (0, 1):
