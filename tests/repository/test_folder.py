@@ -157,7 +157,7 @@ def test_a_policy_is_applied_to_each_model(tmp_path: Path) -> None:
     assert served(tmp_path, Latest()) == [("a", "10"), ("b", "1")]
     assert served(tmp_path, Latest(2)) == [("a", "9"), ("a", "10"), ("b", "1")]
     assert served(tmp_path, All()) == [("a", "2"), ("a", "9"), ("a", "10"), ("b", "1")]
-    assert served(tmp_path, Specific(frozenset({2, 3}))) == [("a", "2")]
+    assert served(tmp_path, Specific(frozenset({1, 2, 3}))) == [("a", "2"), ("b", "1")]
 
 
 def test_a_model_may_have_a_policy_of_its_own(tmp_path: Path) -> None:
@@ -316,11 +316,25 @@ def test_a_folder_that_is_passed_over_is_told_again_only_when_it_has_changed(tmp
     assert warnings_of(repository) == []
 
 
-def test_a_model_of_which_no_version_is_asked_for_is_named(tmp_path: Path) -> None:
+def test_a_model_of_which_no_version_is_asked_for_does_not_load(tmp_path: Path) -> None:
     lay_out(tmp_path, "a/1/model.xml", "a/2/model.xml", "b/3/model.xml")
-    assert warnings_of(Repository(tmp_path, Specific(frozenset({3})))) == [
-        ("a", "it has no version but 1, 2, expected one that its version policy asks for")
-    ]
+    repository = Repository(tmp_path, Specific(frozenset({3})))
+    assert warnings_of(repository) == []
+    unfit, fit = repository.served()
+    assert failure(unfit) == "it has no version but 1, 2, expected one that its version policy asks for"
+    assert fit.model_file() == tmp_path / "b/3/model.xml"
+
+
+def test_of_a_folder_that_cannot_be_read_nobody_knows_which_versions_there_are(readable_by_all: Path) -> None:
+    lay_out(readable_by_all, "a/1/model.xml")
+    repository = Repository(readable_by_all, Specific(frozenset({3})))
+    (readable_by_all / "a").chmod(0)
+    try:
+        with without_rights():
+            (closed,) = repository.served()
+            assert failure(closed).startswith("its folder cannot be read")
+    finally:
+        (readable_by_all / "a").chmod(0o755)
 
 
 @pytest.mark.parametrize("stray", ["2024/x", "2024/model.onnx", "2024/1/model.onnx"])

@@ -52,6 +52,14 @@ def test_models_have_the_files_names_and_their_folders_versions(tmp_path: Path) 
     assert served[0].model_file() == tmp_path / "a/2/m.xml"
 
 
+def test_a_model_of_which_no_version_is_asked_for_does_not_load(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a/1/m.xml")
+    asked = {"specific": {"versions": [3]}}
+    (entry,) = write(tmp_path, {"name": "m", "base_path": "a", "model_version_policy": asked}).served()
+    with pytest.raises(ServingError, match="it has no version but 1, expected one that its version policy asks for"):
+        entry.model_file()
+
+
 def test_settings_are_those_of_the_file_over_those_beside_the_model(tmp_path: Path) -> None:
     lay_out(tmp_path, "a/1/m.onnx")
     (tmp_path / "a/inferwire.toml").write_text('slots = 1\npriority = 3\n[properties]\nA = "toml"\nB = "toml"')

@@ -90,12 +90,14 @@ def test_a_folder_where_nobody_may_go_fails_its_model_alone(readable_by_all: Pat
         (readable_by_all / "a").chmod(0o755)
 
 
-def test_why_there_is_nothing_to_serve_is_told(tmp_path: Path) -> None:
-    named(tmp_path, "m/1/model.xml")
-    models = NamedModels({"mine": tmp_path / "m"}, Specific(frozenset({3})))
-    assert models.served() == []
-    assert models.why_empty == f"no version of mine={tmp_path}/m is one that the version policy asks for"
-    assert repr(models) == f"<NamedModels mine={tmp_path}/m>"
+def test_a_model_of_which_no_version_is_asked_for_does_not_load(tmp_path: Path) -> None:
+    named(tmp_path, "m/1/model.xml", "n/3/model.xml")
+    models = NamedModels({"mine": tmp_path / "m", "yours": tmp_path / "n"}, Specific(frozenset({3})))
+    mine, yours = models.served()
+    with pytest.raises(ServingError, match="it has no version but 1, expected one that its version policy asks for"):
+        mine.model_file()
+    assert (mine.name, yours.model_file()) == ("mine", tmp_path / "n/3/model.xml")
+    assert repr(models) == f"<NamedModels mine={tmp_path}/m, yours={tmp_path}/n>"
 
 
 def test_the_folders_to_watch_are_those_of_the_models(tmp_path: Path) -> None:

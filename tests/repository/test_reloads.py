@@ -266,6 +266,21 @@ async def test_a_broken_new_version_leaves_the_one_before_serving(tmp_path: Path
         await settled(rig, {"m/2": "ready"})
 
 
+async def test_a_policy_that_asks_for_no_version_there_is_leaves_what_serves(tmp_path: Path) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        before = rig.catalogue.find("m").require()
+        (tmp_path / "m/inferwire.toml").write_text('version_policy = "3"')
+        await rig.loader.sync()
+        assert rig.catalogue.find("m").require() is before
+        with pytest.raises(ServingError, match="it has no version but 1, expected one that its version policy asks"):
+            await rig.loader.load("m")
+        assert rig.catalogue.find("m").require() is before
+        rig.write("m", version=3)
+        await rig.loader.sync()
+        await settled(rig, {"m/3": "ready"})
+
+
 async def test_a_broken_version_that_has_gone_is_forgotten_though_the_next_is_broken_too(tmp_path: Path) -> None:
     async with a_rig(tmp_path) as rig:
         rig.write("m", "broken")

@@ -232,9 +232,20 @@ def overridden(entries: Iterable[Entry], overrides: Overrides) -> list[Entry]:
 
 
 def chosen(versions: list[Entry], default: VersionPolicy) -> list[Entry]:
-    """Give those versions of one model that its policy asks for, or the default where its settings have none."""
+    """Give those versions of one model that its policy asks for, or the default where its settings have none.
+
+    Where there is none of these, the model is one that does not load, so that what served before serves on.
+    """
     numbers = _policy_of(versions[0], default).choose({int(entry.version) for entry in versions})
-    return [entry for entry in versions if int(entry.version) in numbers]
+    found = [entry for entry in versions if int(entry.version) in numbers]
+    return found or [_not_chosen(versions)]
+
+
+def _not_chosen(versions: list[Entry]) -> Entry:
+    there = ", ".join(entry.version for entry in versions)
+    reason = f"it has no version but {there}, expected one that its version policy asks for"
+    # Of a folder that cannot be read nobody knows the versions.
+    return versions[-1] if versions[-1].obstacle else replace(versions[-1], obstacle=reason)
 
 
 def _policy_of(entry: Entry, default: VersionPolicy) -> VersionPolicy:

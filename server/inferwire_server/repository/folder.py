@@ -12,7 +12,7 @@ and nothing else that is a model. It says what it passes over.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -79,14 +79,8 @@ class Repository:
         models: dict[str, list[Entry]] = {}
         for entry in overridden(self.scan(), overrides):
             models.setdefault(entry.name, []).append(entry)
-        found = {name: chosen(versions, self._policy) for name, versions in models.items()}
-        self._warn_of(
-            [
-                *self._without_models(set(models)),
-                *((name, _not_chosen(models[name])) for name, versions in found.items() if not versions),
-            ]
-        )
-        return [entry for versions in found.values() for entry in versions]
+        self._warn_of(self._without_models(set(models)))
+        return [entry for versions in models.values() for entry in chosen(versions, self._policy)]
 
     def folders(self) -> frozenset[Path]:
         """Give the folder in which a change may matter."""
@@ -143,11 +137,6 @@ class Repository:
 def _no_model(folder: Path) -> str:
     inner = ", ".join(sorted(f"'{as_utf8(each.name)}'" for each in folder.iterdir())[:_FEW])
     return f"it has {inner or 'nothing'}, expected {_EXPECTED}"
-
-
-def _not_chosen(versions: Sequence[Entry]) -> str:
-    there = ", ".join(entry.version for entry in versions)
-    return f"it has no version but {there}, expected one that its version policy asks for"
 
 
 def _is_version(path: Path) -> bool:
