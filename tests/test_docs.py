@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
+from urllib.request import urlopen
 
 import pytest
 
@@ -18,6 +21,9 @@ PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "deploy/models/RE
     *sorted((ROOT / "docs").glob("*.md"))
 ]
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/python-client.md").read_text(), re.MULTILINE | re.DOTALL)
+SETTINGS = re.findall(
+    r"^```toml\n(.*?)^```$", (ROOT / "docs/model-repository.md").read_text(), re.MULTILINE | re.DOTALL
+)
 QUEUE = "SDK AsyncInferQueue / in process: AsyncInferQueue"
 CALLS = "digits_mlp, OIP gRPC, 16 in flight: inferwire"
 FIGURES = {
@@ -48,6 +54,20 @@ def test_a_program_runs(program: str, server: ServerProcess) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
     assert "given up" not in done.stdout
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=range(len(SETTINGS)))
+def test_a_model_with_the_settings_that_are_shown_loads(settings: str, tmp_path: Path) -> None:
+    takes_pictures = "[preprocessing" in settings
+    copytree(ROOT / "deploy/models" / ("efficientnet_lite0" if takes_pictures else "digits_mlp"), tmp_path / "m")
+    for file in (tmp_path / "m/1").iterdir():
+        file.rename(file.with_stem("model"))
+    (tmp_path / "m/inferwire.toml").write_text(settings)
+    with (
+        running_server(tmp_path) as running,
+        urlopen(f"http://{running.host}:{running.http_port}/inferwire/v1/models") as answer,
+    ):
+        assert json.load(answer)["models"] == [{"name": "m", "version": "1", "state": "ready"}]
 
 
 def anchors(page: Path) -> set[str]:
