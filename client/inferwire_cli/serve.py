@@ -15,8 +15,8 @@ def serve(*, settings: Settings = DEFAULTS) -> int:
     INFERWIRE_PROPERTY='A=1 B=2' is --property A=1 --property B=2. Several paths are separated by colons. Flags override
     variables; an empty variable counts as unset.
 
-    SIGTERM, Ctrl-C or closing the terminal stops the server once running work has ended, at the latest after --grace-s
-    seconds. A second signal ends it at once.
+    SIGTERM, Ctrl-C or closing the terminal stops the server. Running work has --grace-s seconds to end; a second
+    SIGTERM or Ctrl-C ends it at once.
 
     For example:
 

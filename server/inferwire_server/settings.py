@@ -88,7 +88,8 @@ class Settings:
             negative=(),
             show_default=False,
             help="OpenVINO property to compile the repository's models with, as NAME=VALUE; may be repeated. "
-            "PERFORMANCE_HINT is THROUGHPUT unless set. AUTO, MULTI and HETERO accept even names that no device knows.",
+            "PERFORMANCE_HINT is THROUGHPUT unless set. MULTI, HETERO, and AUTO of several devices accept even names "
+            "that no device knows.",
         ),
     ] = ()
     slots: Annotated[
@@ -382,7 +383,7 @@ class Settings:
         Parameter(
             group=_OPERATION,
             validator=_NOT_NEGATIVE,
-            help="Seconds after --drain-delay-s that running work has to end; a second signal ends it at once.",
+            help="Seconds after --drain-delay-s that running work has to end.",
         ),
     ] = 30.0
     traces: Annotated[

@@ -28,14 +28,14 @@ FEWEST_BATCHED_JOBS = 64
 """The same, of a model that runs the rows of many executions as one inference: then a job more costs next to nothing.
 Measured likewise: an inference took 82 us of both sides' CPU time with 16 jobs, 31 with 64 and 20 with 256."""
 
-JOBS_PER_SLOT = 2
-"""One that runs and one on its way, for each inference that the server runs at once."""
+JOBS_PER_INFERENCE = 2
+"""One that runs and one on its way, for each inference that the device computes at once."""
 
 
 class AsyncInferQueue(Unpicklable):
     """Runs inferences on a pool of requests of one model. Mirrors `openvino.AsyncInferQueue`.
 
-    Differs from OpenVINO: without `jobs` there are two for each inference the server runs at once, and at
+    Differs from OpenVINO: without `jobs` there are twice `CompiledModel.optimal_number_of_infer_requests`, and at
     least 8, to hide the network, or 64 where the server runs many executions as one inference; an index past
     the end is an IndexError; an error is raised once, by the next call that asks, and then forgotten, with
     every request back in the pool, or given to `set_error_callback`'s; a job that the server refuses since its
@@ -51,7 +51,7 @@ class AsyncInferQueue(Unpicklable):
 
     Args:
         model: The model to run.
-        jobs: How many requests there are; 0 for as many as keep the server busy.
+        jobs: How many requests there are; 0 for as many as keep the server's device busy.
 
     Raises:
         TypeError: For what is no compiled model or no such number.
@@ -237,7 +237,7 @@ class AsyncInferQueue(Unpicklable):
 
 def _jobs_for(model: CompiledModel) -> int:
     fewest = FEWEST_BATCHED_JOBS if model.max_batch_rows else FEWEST_JOBS
-    return max(JOBS_PER_SLOT * model.optimal_number_of_infer_requests, fewest)
+    return max(JOBS_PER_INFERENCE * model.optimal_number_of_infer_requests, fewest)
 
 
 def _is_compiled_model(value: object) -> bool:

@@ -28,7 +28,7 @@ class ModelDescription:
         outputs: Its outputs in order.
         states: The names of the states it keeps between inferences.
         signature: Equal for models whose ports are equal.
-        optimal_number_of_infer_requests: How many inference requests its device keeps busy.
+        optimal_number_of_infer_requests: How many inference requests keep its device busy.
         properties: The compiled model's properties, by name.
         sinks: The nodes that write its states, of a model that is read alone.
         max_batch_rows: How many rows one of its inferences runs at the most where executions may run together; else 0.

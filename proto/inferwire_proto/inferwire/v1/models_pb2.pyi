@@ -108,7 +108,7 @@ class ModelInfo(_message.Message):
     signature: _builtins.int
     """Names the ports: equal for models whose ports are equal. See `Target.signature`."""
     optimal_number_of_infer_requests: _builtins.int
-    """How many inference requests its device keeps busy, as the runtime finds."""
+    """How many inference requests keep its device busy, as the runtime finds."""
     max_batch_rows: _builtins.int
     """How many rows one of its inferences runs at the most where executions may run together, and so the most that a
     stack of executions should have; 0 where each runs by itself.

@@ -151,7 +151,7 @@ class _ErrorCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorCode.V
     ERROR_CODE_MODEL_NOT_FOUND: _ErrorCode.ValueType  # 2
     """No such model or version, or it is not this caller's."""
     ERROR_CODE_JOB_NOT_FOUND: _ErrorCode.ValueType  # 3
-    """No such job, or its result was already collected."""
+    """No such job, or its result was released or is kept no longer."""
     ERROR_CODE_MODEL_NOT_READY: _ErrorCode.ValueType  # 4
     """The model is loading or unloading; try again."""
     ERROR_CODE_MODEL_FAILED: _ErrorCode.ValueType  # 5
@@ -199,7 +199,7 @@ ERROR_CODE_INVALID_INPUT: ErrorCode.ValueType  # 1
 ERROR_CODE_MODEL_NOT_FOUND: ErrorCode.ValueType  # 2
 """No such model or version, or it is not this caller's."""
 ERROR_CODE_JOB_NOT_FOUND: ErrorCode.ValueType  # 3
-"""No such job, or its result was already collected."""
+"""No such job, or its result was released or is kept no longer."""
 ERROR_CODE_MODEL_NOT_READY: ErrorCode.ValueType  # 4
 """The model is loading or unloading; try again."""
 ERROR_CODE_MODEL_FAILED: ErrorCode.ValueType  # 5
