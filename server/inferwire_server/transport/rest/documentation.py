@@ -19,7 +19,8 @@ OpenVINO inference over HTTP: the Open Inference Protocol (KServe v2) with its b
 and asynchronous jobs, which are started, waited for, collected and cancelled by id.
 
 Every error is `{"error": "a sentence", "code": "NAME"}`. Programs branch on the code; people read the sentence.
-Every answer has the header `x-request-id`: the caller's own, or a new one.
+The answer to what is an HTTP request has the header `x-request-id`: the caller's own, if that is printable ASCII of up to
+128 characters, or a new one.
 """
 
 STYLE = """\
@@ -110,6 +111,7 @@ SCHEMAS: Fragment = {
             inference_us={"type": "integer"},
             total_us={"type": "integer"},
         ),
+        profile=_array({"type": "object"}, "What each layer took, of a job that was started with profile=true."),
     ),
     "ModelMetadata": _object(
         ["name", "inputs", "outputs"],

@@ -62,8 +62,8 @@ class JobRoutes:
 
         The body is that of the protocol's inference call. The job outlives the connection. Once it has ended, it is
         kept for 60 seconds, or as long as the server's `--keep-jobs-s` says, unless later results need its room.
-        With `profile=true`, the state of the ended job has the time of each layer, if the model was compiled with
-        PERF_COUNT.
+        With `profile=true`, the state of the ended job lists the layers, with their times if the model was compiled
+        with PERF_COUNT.
         """
         is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
         parsed = await read_request(self._services, request, self._max_body_bytes)

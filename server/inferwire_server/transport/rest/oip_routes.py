@@ -66,9 +66,10 @@ class OipRoutes:
           shape needs, and strings take all that are left.
         - `binary_data` on an output, or `binary_data_output` on the request, asks for bytes in the answer.
 
-        The request's parameters `priority` (1 is the most urgent) and `timeout` (microseconds) are understood. Bodies
-        may be gzip- or deflate-encoded. The content type is ignored, and null counts as absent. A caller that closes
-        its connection cancels its inference.
+        The request's parameters `priority` (1 is the most urgent), `timeout` (microseconds), `sequence_id`,
+        `sequence_start` and `sequence_end` are understood, and `classification` (a number of classes) of an output.
+        Bodies may be gzip- or deflate-encoded; the answer is if the caller accepts that one encoding and no other. The
+        content type is ignored, and null counts as absent. A caller that closes its connection cancels its inference.
         """
         parsed = await read_request(self._services, request, self._max_body_bytes)
         job = await self._services.inference.infer(

@@ -65,7 +65,7 @@ class ServerRoutes:
         return json_response({"devices": devices})
 
     async def models(self, _request: Request) -> Response:
-        """List every version of every model of the repository; with the reason if a version is not ready."""
+        """List every version of every model of the repository; with the reason if one is not ready, or not reloaded."""
         models: list[dict[str, str]] = []
         for served in self._services.models.statuses():
             model = {"name": served.name, "version": served.version, "state": served.state.value}
