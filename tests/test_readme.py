@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -29,7 +28,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-COMMANDS = [line.removeprefix("$ ") for block in blocks("console") for line in block.splitlines()]
+COMMANDS = [line.removeprefix("$ ") for block in blocks("console") for line in block.replace("\\\n", "").splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -153,18 +152,13 @@ def test_an_operators_command_works(command: str, said: str, server: ServerProce
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("curl")])
 def test_a_rest_call_is_answered(command: str, server: ServerProcess) -> None:
-    arguments = shlex.split(command)
+    arguments = run(shlex.join(["bash", "-c", f'curl() {{ printf "%s\\n" "$@"; }}; {command}'])).splitlines()
     url = next(argument for argument in arguments if "localhost:8000" in argument)
     body = arguments[arguments.index("-d") + 1].encode() if "-d" in arguments else None
-    try:
-        with urlopen("http://" + url.replace("localhost:8000", f"{server.host}:{server.http_port}"), body) as answer:
-            said = answer.read().decode()
-    except HTTPError as refusal:
-        with refusal:
-            said = refusal.read().decode()
-    expected = "has shape [1,2], expected [?,64]" if body is not None else ""
+    with urlopen("http://" + url.replace("localhost:8000", f"{server.host}:{server.http_port}"), body) as answer:
+        said = answer.read().decode()
+    expected = '"outputs":[{"name":"probabilities"' if body is not None else ""
     assert expected in said
-    assert ('"error"' in said) == (body is not None)
 
 
 @pytest.mark.parametrize("block", blocks("python"))
