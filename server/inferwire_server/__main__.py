@@ -28,9 +28,11 @@ def run(settings: Settings = _DEFAULTS) -> int:
 
 
 if __name__ == "__main__":
+    from importlib.metadata import version
+
     from cyclopts import App
 
-    app = App(name="inferwire_server", config=environment())
+    app = App(name="python -m inferwire_server", version=lambda: version("inferwire"), config=environment())
 
     @app.default
     def serve(*, settings: Settings = _DEFAULTS) -> int:

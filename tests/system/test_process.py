@@ -14,6 +14,7 @@ from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -411,6 +412,11 @@ def test_a_word_that_is_no_flag_is_refused() -> None:
     refused = subprocess.run(command, capture_output=True, text=True, timeout=END_S, check=False)
     assert refused.returncode == 2
     assert str(DIGITS) in refused.stderr.replace("\n", "")
+
+
+def test_the_server_s_module_tells_its_version() -> None:
+    command = [sys.executable, "-m", "inferwire_server", "--version"]
+    assert subprocess.check_output(command, text=True, timeout=END_S) == f"{version('inferwire')}\n"
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
