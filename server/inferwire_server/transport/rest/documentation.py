@@ -135,7 +135,11 @@ PATH_PARAMETERS: dict[str, Fragment] = {
 }
 
 ERRORS: Fragment = {
-    "4XX": {"description": "The call is at fault.", "content": {"application/json": {"schema": _ref("Error")}}},
+    "4XX": {
+        "description": "The call is at fault, or comes too early: with QUEUE_FULL (429), the header Retry-After says for "
+        "how many seconds to wait.",
+        "content": {"application/json": {"schema": _ref("Error")}},
+    },
     "5XX": {
         "description": "The server could not do it, or the inference failed: with INFERENCE_FAILED, OpenVINO refused "
         "to run these inputs, and would again.",
