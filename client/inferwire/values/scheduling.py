@@ -26,8 +26,7 @@ class Scheduling:
             what the model's operator has set.
         time_limit_ms: How long one may take from its admission by the server to its end, in milliseconds; None for no
             limit. One that waits for longer never runs, one that runs for longer is cancelled, and both raise
-            `inferwire.DeadlineExceeded`; of tiny models, those of less than a millisecond may be over before that. The way
-            there and back does not count.
+            `inferwire.DeadlineExceeded`; that of a tiny model may be over first. The way there and back does not count.
 
     Raises:
         TypeError: For what are no numbers.

@@ -136,8 +136,8 @@ PATH_PARAMETERS: dict[str, Fragment] = {
 
 ERRORS: Fragment = {
     "4XX": {
-        "description": "The call is at fault, or comes too early: with QUEUE_FULL (429), the header Retry-After says for "
-        "how many seconds to wait.",
+        "description": "The call is at fault, or comes too early: with QUEUE_FULL (429), the header Retry-After says "
+        "for how many seconds to wait.",
         "content": {"application/json": {"schema": _ref("Error")}},
     },
     "5XX": {
