@@ -111,7 +111,7 @@ class OipRoutes:
         return json_response({"name": identity.name, "version": identity.version, "extensions": extensions})
 
     async def model_metadata(self, request: Request) -> Response:
-        """Give a model's inputs and outputs; a dimension of -1 has any length.
+        """Give a model's inputs and outputs; a dimension of -1 has no fixed length.
 
         `rt_info` is what OpenVINO's tools have written into the model's file beside its graph.
         """
