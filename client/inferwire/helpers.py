@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def pack_data(array: np.ndarray[Any, Any], type: Type) -> np.ndarray[Any, Any]: 
 def unpack_data(
     array: np.ndarray[Any, Any],
     type: Type,  # noqa: A002 - openvino's name
-    shape: Shape | Sequence[int],
+    shape: Shape | Sequence[SupportsIndex],
 ) -> np.ndarray[Any, Any]:
     """Unpack the bytes of a tensor's data into one integer for each element. Mirrors `openvino.helpers.unpack_data`.
 

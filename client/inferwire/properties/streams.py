@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import ClassVar, SupportsIndex, cast
 
 from inferwire.arguments import Unpicklable, as_integer, incompatible, openvino_class
 from inferwire.properties.declaration import Property, either, int32
@@ -16,7 +16,7 @@ class Num(Unpicklable):
     AUTO: ClassVar[Num]
     NUMA: ClassVar[Num]
 
-    def __init__(self, num_streams: int = -1) -> None:
+    def __init__(self, num_streams: SupportsIndex = -1) -> None:
         count = as_integer(num_streams)
         if count is None:
             raise incompatible("__init__", "Num(num_streams: int)", invoked=(num_streams,))
