@@ -376,7 +376,7 @@ class Input(Completed, Unpicklable, PartlyMirrored):
         """
         source = self._description.source
         if source is None:
-            refuse("Input.get_source_output() by this server")
+            refuse("Input.get_source_output() by a server older than this client")
         described = replace(
             self._description, node_name=source.node_name, node_type=source.node_type, layout="", source=None
         )

@@ -166,7 +166,8 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
             return TooLarge(f"the message is over a limit on the way to {address}: {details}")
         case grpc.StatusCode.UNIMPLEMENTED:
-            return error_of(Code.UNIMPLEMENTED, f"the server at {address} does not offer this: {details}")
+            why = "it is older than this client, or no server of inferwire"
+            return error_of(Code.UNIMPLEMENTED, f"the server at {address} does not offer this: {why} ({details})")
         case grpc.StatusCode.PERMISSION_DENIED:
             return error_of(Code.PERMISSION_DENIED, f"the server at {address} does not allow this: {details}")
         case grpc.StatusCode.CANCELLED:

@@ -90,6 +90,16 @@ def test_a_status_without_a_code_is_translated(
     assert type(caught.value) is kind
 
 
+def test_a_call_that_is_not_offered_says_what_the_server_may_be(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    server.unary["GetModel"] = lambda request, context: context.abort(
+        grpc.StatusCode.UNIMPLEMENTED, "Method not found!"
+    )
+    with pytest.raises(ov.Unimplemented, match="it is older than this client, or no server of inferwire"):
+        transport.served_model("m", "")
+
+
 def test_calls_of_every_kind_on_a_channel_that_was_closed_meanwhile_raise_the_clients_own_error(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
