@@ -7,6 +7,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from inferwire.completion import offered
 from inferwire.values.shapes import Shape
 from inferwire.values.types import Type
 
@@ -67,3 +68,6 @@ def _widths(kind: Type) -> tuple[int, int]:
 def _members(width: int, low: int) -> int:
     """How many elements make the smallest whole number of bytes."""
     return 8 // width if width == low else 24 // width
+
+
+__dir__ = offered(globals())

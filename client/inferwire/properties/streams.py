@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, SupportsIndex, cast
 
 from inferwire.arguments import Unpicklable, as_integer, incompatible, openvino_class
+from inferwire.completion import offered
 from inferwire.properties.declaration import Property, either, int32
 
 
@@ -39,3 +40,5 @@ def stream_count(value: object) -> int:
 
 
 num = Property("NUM_STREAMS", either(stream_count, int32))
+
+__dir__ = offered(globals())
