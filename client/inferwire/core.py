@@ -36,7 +36,7 @@ from inferwire_proto.properties import Properties
 
 DEFAULT_DEVICE = "AUTO"
 
-_FORMS_OF_GET_PROPERTY = (("property",), ("device_name", "property"), ("device_name", "property", "arguments"))
+_FORMS_OF_GET_PROPERTY = (("property",), ("device_name", "property"), ("device_name", "name", "arguments"))
 _COMPILE_SIGNATURES = (
     "(self: Core, model: Model | path | bytes, device_name: str, properties: Mapping[str, object])",
     "(self: Core, model: Model | path | bytes, context: RemoteContext, properties: Mapping[str, object])",
@@ -185,7 +185,9 @@ class Core(Unpicklable, PartlyMirrored):
     @overload
     def get_property(self, property: str) -> Any: ...
     @overload
-    def get_property(self, device_name: str, property: str, arguments: Mapping[str, Any] = ...) -> Any: ...
+    def get_property(self, device_name: str, property: str) -> Any: ...
+    @overload
+    def get_property(self, device_name: str, name: str, arguments: Mapping[str, Any]) -> Any: ...
     def get_property(self, *args: Any, **kwargs: Any) -> Any:
         """Give a property of a device, or of the runtime: `(device_name, property)` or `(property)`.
 

@@ -102,7 +102,7 @@ class TensorLost(SessionLost):
 
 
 class UnsupportedType(InferwireError, TypeError):
-    """A property has a value of a type that Python has not. A `TypeError`, as openvino's is."""
+    """A property's value has a type that Python has not, or only a later client. A `TypeError`, as openvino's is."""
 
     code = Code.UNSUPPORTED_TYPE
 

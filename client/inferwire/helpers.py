@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
+from inferwire.completion import offered
 from inferwire.values.shapes import Shape
 from inferwire.values.types import Type
 
@@ -36,7 +37,7 @@ def pack_data(array: np.ndarray[Any, Any], type: Type) -> np.ndarray[Any, Any]: 
 def unpack_data(
     array: np.ndarray[Any, Any],
     type: Type,  # noqa: A002 - openvino's name
-    shape: Shape | Sequence[int],
+    shape: Shape | Sequence[SupportsIndex],
 ) -> np.ndarray[Any, Any]:
     """Unpack the bytes of a tensor's data into one integer for each element. Mirrors `openvino.helpers.unpack_data`.
 
@@ -67,3 +68,6 @@ def _widths(kind: Type) -> tuple[int, int]:
 def _members(width: int, low: int) -> int:
     """How many elements make the smallest whole number of bytes."""
     return 8 // width if width == low else 24 // width
+
+
+__dir__ = offered(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inferwire.arguments import incompatible
+from inferwire.completion import offered
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import Output, Port
 from inferwire.values.layout import Layout, as_layout
@@ -88,3 +89,6 @@ def _layout(function: str, gives: str, layout: object) -> Layout:
     if known is None:
         raise incompatible(function, f"(layout: Layout) -> {gives}", invoked=(layout,))
     return known
+
+
+__dir__ = offered(globals())

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, Union
 
+from google.protobuf.unknown_fields import UnknownFieldSet
+
 from inferwire_proto.element_types import BY_WIRE, ElementType
 from inferwire_proto.inferwire.v1 import types_pb2 as pb
 
@@ -75,7 +77,8 @@ def from_wire(message: pb.PropertyValue) -> PropertyValue:
     """Decode a value.
 
     Raises:
-        ValueError: If it names an element type that is not in the table, or has a set of collections.
+        ValueError: If it is of a kind, or names an element type, that only a later version knows, or has a set of
+            collections.
     """
     match message.WhichOneof("kind"):
         case "string_value":
@@ -99,6 +102,8 @@ def from_wire(message: pb.PropertyValue) -> PropertyValue:
         case "enum_value":
             return EnumValue(message.enum_value.type, message.enum_value.name)
         case _:
+            if len(UnknownFieldSet(message)):
+                raise ValueError("a value is of a kind that is not known")
             return None
 
 

@@ -52,12 +52,22 @@ def test_a_graph_is_not_built_here() -> None:
 
 def test_a_node_that_is_no_port_s_tells_what_it_was_made_with_where_the_server_does() -> None:
     port = PortDescription(frozenset(), inferwire.Type.f32, inferwire.PartialShape([2]), "halves", "Split", "")
-    for node in (InnerNode(GraphNode(port, {}, 2, (port, port))), node_of(replace(port, node_type="Assign"))):
-        with pytest.raises(RuntimeError, match=r"get_attributes\(\) of a node .* is not offered by inferwire"):
+    told_nothing, of_no_graph = (
+        InnerNode(GraphNode(port, {}, 2, (port, port))),
+        node_of(replace(port, node_type="Assign")),
+    )
+    for node, why in ((told_nothing, "by a server older than this client"), (of_no_graph, "of a node that is neither")):
+        with pytest.raises(RuntimeError, match=rf"get_attributes\(\) {why}.* is not offered by inferwire"):
             node.get_attributes()
         for name in ("input_value", "rt_info"):
             with pytest.raises(AttributeError, match=f"openvino.Node.{name} is not offered by inferwire"):
                 getattr(node, name)
+
+
+def test_a_result_whose_server_tells_no_source_says_that_it_is_an_older_one() -> None:
+    port = PortDescription(frozenset(), inferwire.Type.f32, inferwire.PartialShape([2]), "out", "Result", "")
+    with pytest.raises(RuntimeError, match=r"get_source_output\(\) by a server older than this client is not offered"):
+        node_of(port).input(0).get_source_output()
 
 
 def test_any_other_member_is_an_ordinary_error(transport: Any) -> None:

@@ -29,6 +29,21 @@ def test_a_property_is_read_by_names_in_any_order(runtime: Runtime) -> None:
     ) == runtime.core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
+def test_a_property_with_arguments_is_read_by_names(runtime: Runtime) -> None:
+    expected = runtime.core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    assert (
+        runtime.core.get_property(device_name="CPU", name="OPTIMIZATION_CAPABILITIES", arguments={})
+        == runtime.core.get_property("CPU", "OPTIMIZATION_CAPABILITIES", arguments={})
+        == expected
+    )
+
+
+def test_ports_of_nodes_and_positions_of_results_are_found_by_openvinos_names(runtime: Runtime) -> None:
+    model = runtime.core.read_model(runtime.models["two"])
+    assert model.get_parameters()[1].output(output_index=0).get_any_name() == "b"
+    assert model.get_result_index(value=model.outputs[1]) == model.get_result_index(result=model.get_results()[1]) == 1
+
+
 @pytest.mark.parametrize(
     "keywords",
     [
@@ -83,8 +98,12 @@ WRONG: list[Callable[[Runtime, Any], object]] = [
     lambda runtime, request: request.set_tensors(foo=[]),
     lambda runtime, request: request.set_input_tensors(foo=[]),
     lambda runtime, request: runtime.core.get_property(foo="CPU", bar="FULL_DEVICE_NAME"),
+    lambda runtime, request: runtime.core.get_property(device_name="CPU", property="FULL_DEVICE_NAME", arguments={}),
     lambda runtime, request: runtime.core.set_property(foo={"NUM_STREAMS": 1}),
     lambda runtime, request: runtime.core.read_model(runtime.models["two"]).input(foo="a"),
+    lambda runtime, request: runtime.core.read_model(runtime.models["two"]).get_ops()[0].output(index=0),
+    lambda runtime, request: runtime.core.read_model(runtime.models["two"]).get_result_index(foo=0),
+    lambda runtime, request: runtime.core.read_model(runtime.models["two"]).get_result_index(0),
     lambda runtime, request: runtime.ov.preprocess.PrePostProcessor(
         runtime.core.read_model(runtime.models["two"])
     ).input(foo=0),

@@ -172,6 +172,17 @@ def test_every_name_of_a_module_is_here(name: str) -> None:
     assert names(their_module(name)) - names(import_module(f"inferwire.{name}")) - inner == set()
 
 
+@pytest.mark.parametrize(
+    "name", [*(f"properties.{name}".rstrip(".") for name in PROPERTIES), "helpers", "layout_helpers"]
+)
+def test_completion_offers_what_a_module_has_of_openvinos(name: str) -> None:
+    theirs, ours = their_module(name), import_module(f"inferwire.{name}")
+    offered = {each for each in dir(ours) if not each.startswith("_")}
+    assert {each for each in offered if not hasattr(theirs, each)} - {"stream_count"} == set()
+    defined = {each for each, value in vars(ours).items() if isinstance(value, str) and not each.startswith("_")}
+    assert defined <= offered
+
+
 @pytest.mark.parametrize("module", ["passes", "_offline_transformations"])
 def test_every_name_of_what_changes_graphs_has_a_stand_in(module: str) -> None:
     theirs = import_module(f"openvino.{module}")

@@ -140,6 +140,43 @@ def remote_tensors(request: ov.InferRequest, tensor: ov.RemoteTensor, local: ov.
     request.set_input_tensors(batch)
 
 
+def integers_of_numpy(compiled: ov.CompiledModel, request: ov.InferRequest, model: ov.Model) -> None:
+    for each in np.argsort(np.zeros(2)):
+        assert_type(compiled.input(each), ov.ConstOutput)
+    index, rows = np.int64(0), np.int32(2)
+    print(compiled.output(index), model.input(index), model.get_output_shape(index), model.parameters[0].output(index))
+    tensor = ov.Tensor(ov.Type.f32, [rows, 3])
+    tensor.shape = [rows]
+    tensor.set_shape((rows, 1))
+    print(ov.Shape([rows, 3])[index], ov.Strides([rows]), ov.Coordinate([index]), ov.Dimension(index, rows))
+    shape = ov.PartialShape.dynamic(rows)
+    shape[index] = rows
+    print(shape[index], shape.get_dimension(index), ov.TensorVector([tensor])[index])
+    request.set_input_tensor(index, tensor)
+    request.set_output_tensor(index, tensor)
+    request.set_input_tensors(index, [tensor])
+    print(request.get_input_tensor(index), request.get_output_tensor(np.argmax(tensor.data)), request.wait_for(rows))
+    print(ov.AsyncInferQueue(compiled, rows)[index], ov.Tensor(tensor, [index], [rows]))
+    ov.set_batch(model, rows)
+    steps = preprocess.PrePostProcessor(model).input(index).preprocess()
+    steps.resize(preprocess.ResizeAlgorithm.RESIZE_LINEAR, rows, rows).crop([index], [rows])
+    ov.Shape([1.5])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+
+
+def nodes(model: ov.Model) -> list[ov.PartialShape]:
+    model.get_parameters()[0].set_layout(ov.Layout("NC"))
+    assert_type(model.get_result_index(result=model.get_results()[0]), int)
+    assert_type(model.get_result_index(value=model.output()), int)
+    return [node.get_partial_shape() for node in model.get_parameters() if node.element_type == ov.Type.f32]
+
+
+def pairs(core: ov.Core) -> tuple[str, ov.OVAny]:
+    assert_type(properties.hint.performance_mode(), str)
+    core.set_property("CPU", dict([properties.hint.num_requests(4)]))
+    core.get_property("CPU", name=properties.device.full_name(), arguments={})
+    return properties.device.priorities("GPU", "CPU")
+
+
 def preprocessing(model: ov.Model) -> ov.Model:
     processor = preprocess.PrePostProcessor(model)
     assert_type(processor.input(), preprocess.InputInfo)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 from inferwire.arguments import Unpicklable, as_size, incompatible
 from inferwire.completion import Completed
@@ -136,7 +136,7 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         """Give the number of the node's outputs. Mirrors `openvino.Node.get_output_size`."""
         return len(self._outputs())
 
-    def get_output_element_type(self, index: int) -> Type:
+    def get_output_element_type(self, index: SupportsIndex) -> Type:
         """Give the type of an output's elements. Mirrors `openvino.Node.get_output_element_type`.
 
         Raises:
@@ -145,7 +145,7 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         """
         return self._output_at("get_output_element_type", index).element_type
 
-    def get_output_partial_shape(self, index: int) -> PartialShape:
+    def get_output_partial_shape(self, index: SupportsIndex) -> PartialShape:
         """Give what shapes an output has. Mirrors `openvino.Node.get_output_partial_shape`.
 
         Raises:
@@ -154,7 +154,7 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         """
         return PartialShape(self._output_at("get_output_partial_shape", index).partial_shape)
 
-    def get_output_shape(self, index: int) -> Shape:
+    def get_output_shape(self, index: SupportsIndex) -> Shape:
         """Give the shape of an output. Mirrors `openvino.Node.get_output_shape`.
 
         Raises:
@@ -173,16 +173,16 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         """
         refuse("get_attributes() of a node that is neither a parameter nor a result")
 
-    def output(self, index: int) -> Output:
+    def output(self, output_index: SupportsIndex) -> Output:
         """Give an output. Mirrors `openvino.Node.output`.
 
         Raises:
             TypeError: For what is no position.
             RuntimeError: If there is no such output.
         """
-        position, outputs = as_size(index), self._outputs()
+        position, outputs = as_size(output_index), self._outputs()
         if position is None:
-            raise incompatible("output", _OUTPUT_SIGNATURE, invoked=(self, index))
+            raise incompatible("output", "(self: Node, output_index: int)", invoked=(self, output_index))
         if position >= len(outputs):
             raise RuntimeError("node index is out of range")
         return Output(outputs[position], self, position)
@@ -191,7 +191,7 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         """Give the outputs in order. Mirrors `openvino.Node.outputs`."""
         return [Output(description, self, index) for index, description in enumerate(self._outputs())]
 
-    def input(self, input_index: int) -> Input:
+    def input(self, input_index: SupportsIndex) -> Input:
         """Give an input. Mirrors `openvino.Node.input`.
 
         Raises:
@@ -376,7 +376,7 @@ class Input(Completed, Unpicklable, PartlyMirrored):
         """
         source = self._description.source
         if source is None:
-            refuse("Input.get_source_output() by this server")
+            refuse("Input.get_source_output() by a server older than this client")
         described = replace(
             self._description, node_name=source.node_name, node_type=source.node_type, layout="", source=None
         )

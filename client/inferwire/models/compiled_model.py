@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, cast, overload
+from typing import Any, NoReturn, SupportsIndex, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
 from inferwire.completion import Completed
@@ -80,7 +80,7 @@ class CompiledModel(Completed, Unpicklable):
         return list(self._model.ports.output_ports)
 
     @overload
-    def input(self, index: int = ...) -> ConstOutput: ...
+    def input(self, index: SupportsIndex = ...) -> ConstOutput: ...
     @overload
     def input(self, tensor_name: str) -> ConstOutput: ...
     def input(self, *args: Any, **kwargs: Any) -> ConstOutput:
@@ -95,7 +95,7 @@ class CompiledModel(Completed, Unpicklable):
         return self._port("input", self._model.ports.input_ports, args, kwargs)
 
     @overload
-    def output(self, index: int = ...) -> ConstOutput: ...
+    def output(self, index: SupportsIndex = ...) -> ConstOutput: ...
     @overload
     def output(self, tensor_name: str) -> ConstOutput: ...
     def output(self, *args: Any, **kwargs: Any) -> ConstOutput:

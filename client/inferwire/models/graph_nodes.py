@@ -10,6 +10,7 @@ from typing import Any
 
 from inferwire.graph.nodes import Node
 from inferwire.graph.ports import PortDescription
+from inferwire.not_offered import refuse
 from inferwire.property_values import from_contract
 from inferwire.transport.descriptions import GraphNode
 
@@ -36,7 +37,9 @@ class DescribedNode(Node):
             RuntimeError: If the server, an older one, does not tell it.
         """
         told = self._node.attributes
-        return super().get_attributes() if told is None else from_contract(dict(told))
+        if told is None:
+            refuse("get_attributes() by a server older than this client")
+        return from_contract(dict(told))
 
     def _outputs(self) -> Sequence[PortDescription]:
         return self._node.outputs

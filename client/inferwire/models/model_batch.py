@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 from inferwire.arguments import as_integer, in_order, incompatible
 from inferwire.graph.ports import Output
@@ -37,7 +37,7 @@ def get_batch(model: Model) -> Dimension:
 @overload
 def set_batch(model: Model, dimension: Dimension) -> None: ...
 @overload
-def set_batch(model: Model, batch_size: int = ...) -> None: ...
+def set_batch(model: Model, batch_size: SupportsIndex = ...) -> None: ...
 def set_batch(model: Model, *args: Any, **kwargs: Any) -> None:
     """Reshape the inputs so that what their layouts call N is this long. Mirrors `openvino.set_batch`.
 

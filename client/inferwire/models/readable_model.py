@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn, SupportsIndex, cast, overload
 
 from inferwire.arguments import as_size, in_order, incompatible
-from inferwire.graph.nodes import Node
+from inferwire.graph.nodes import Node, Parameter
 from inferwire.graph.ports import Output, Port, port_named
 from inferwire.not_offered import PartlyMirrored
 from inferwire.values.partial_shape import PartialShape
@@ -74,9 +74,9 @@ class ReadableModel(PartlyMirrored):
         return any(port.partial_shape.is_dynamic for port in (*self._inputs, *self._outputs))
 
     @property
-    def parameters(self) -> list[Node]:
+    def parameters(self) -> list[Parameter]:
         """The nodes behind the inputs. Mirrors `openvino.Model.parameters`."""
-        return [port.node for port in self._inputs]
+        return [cast("Parameter", port.node) for port in self._inputs]
 
     @property
     def results(self) -> list[Node]:
@@ -116,7 +116,7 @@ class ReadableModel(PartlyMirrored):
         return self.dynamic
 
     @overload
-    def input(self, index: int = ...) -> Output: ...
+    def input(self, index: SupportsIndex = ...) -> Output: ...
     @overload
     def input(self, tensor_name: str) -> Output: ...
     def input(self, *args: Any, **kwargs: Any) -> Output:
@@ -132,7 +132,7 @@ class ReadableModel(PartlyMirrored):
         return self._port("input", self._inputs, args, kwargs)
 
     @overload
-    def output(self, index: int = ...) -> Output: ...
+    def output(self, index: SupportsIndex = ...) -> Output: ...
     @overload
     def output(self, tensor_name: str) -> Output: ...
     def output(self, *args: Any, **kwargs: Any) -> Output:
@@ -147,7 +147,7 @@ class ReadableModel(PartlyMirrored):
         """
         return self._port("output", self._outputs, args, kwargs)
 
-    def get_parameters(self) -> list[Node]:
+    def get_parameters(self) -> list[Parameter]:
         """Give `parameters`."""
         return self.parameters
 
@@ -176,12 +176,24 @@ class ReadableModel(PartlyMirrored):
         """
         return _index_of(parameter, self.parameters)
 
-    def get_result_index(self, value: Node | Port) -> int:
+    @overload
+    def get_result_index(self, value: Port) -> int: ...
+    @overload
+    def get_result_index(self, result: Node) -> int: ...
+    def get_result_index(self, *args: Any, **kwargs: Any) -> int:
         """Give the position of an output, or of the one that a node is behind; -1 where there is none.
 
-        Mirrors `openvino.Model.get_result_index`.
+        Mirrors `openvino.Model.get_result_index(value | result)`.
+
+        Raises:
+            TypeError: For what is neither a port nor a node.
         """
-        return _index_of(value.node if isinstance(value, Port) else value, self.results)
+        (given,) = in_order(args, kwargs, ("value",), ("result",)) or (None,)
+        node = given.node if isinstance(given, Port) else given
+        if not isinstance(node, Node):
+            signatures = ("(self: Model, value: Output | ConstOutput) -> int", "(self: Model, result: Node) -> int")
+            raise incompatible("get_result_index", *signatures, invoked=(self, *args), keywords=kwargs)
+        return _index_of(node, self.results)
 
     def get_sink_index(self, sink: Node) -> int:
         """Give the position of a node among `sinks`; -1 where it is none. Mirrors `openvino.Model.get_sink_index`.
@@ -197,7 +209,7 @@ class ReadableModel(PartlyMirrored):
         """Give the number of outputs. Mirrors `openvino.Model.get_output_size`."""
         return len(self._outputs)
 
-    def get_output_shape(self, index: int) -> Shape:
+    def get_output_shape(self, index: SupportsIndex) -> Shape:
         """Give the shape of an output. Mirrors `openvino.Model.get_output_shape`.
 
         Raises:
@@ -207,7 +219,7 @@ class ReadableModel(PartlyMirrored):
         """
         return self._output_at("get_output_shape", index).shape
 
-    def get_output_partial_shape(self, index: int) -> PartialShape:
+    def get_output_partial_shape(self, index: SupportsIndex) -> PartialShape:
         """Give what shapes an output takes. Mirrors `openvino.Model.get_output_partial_shape`.
 
         Raises:
@@ -216,7 +228,7 @@ class ReadableModel(PartlyMirrored):
         """
         return self._output_at("get_output_partial_shape", index).partial_shape
 
-    def get_output_element_type(self, index: int) -> Type:
+    def get_output_element_type(self, index: SupportsIndex) -> Type:
         """Give the type of an output's elements. Mirrors `openvino.Model.get_output_element_type`.
 
         Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self, cast
+from typing import Any, Self, SupportsIndex, cast
 
 from inferwire.arguments import Unpicklable, as_member, as_size, is_array
 from inferwire.preprocess.choices import ColorFormat
@@ -66,7 +66,7 @@ class InputTensorInfo(LayoutPart):
             )
         return self._record("set_color_format", EnumValue(COLOR_FORMAT, color.name), [*names])
 
-    def set_shape(self, shape: PartialShape | Iterable[int]) -> Self:
+    def set_shape(self, shape: PartialShape | Iterable[SupportsIndex]) -> Self:
         """Say of what shape the tensor is, -1 for any length. Mirrors `openvino.preprocess.InputTensorInfo.set_shape`.
 
         Args:
@@ -109,7 +109,7 @@ class InputTensorInfo(LayoutPart):
         self._take_spatial("set_spatial_dynamic_shape")
         return self._record("set_spatial_dynamic_shape")
 
-    def set_spatial_static_shape(self, height: int, width: int) -> Self:
+    def set_spatial_static_shape(self, height: SupportsIndex, width: SupportsIndex) -> Self:
         """Say how high and wide pictures are. Mirrors `openvino.preprocess.InputTensorInfo.set_spatial_static_shape`.
 
         Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, SupportsIndex, TypeVar, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
 from inferwire.graph.ports import Port
@@ -53,7 +53,7 @@ class PrePostProcessor(Unpicklable):
     @overload
     def input(self, tensor_name: str) -> InputInfo: ...
     @overload
-    def input(self, input_index: int) -> InputInfo: ...
+    def input(self, input_index: SupportsIndex) -> InputInfo: ...
     def input(self, *args: Any, **kwargs: Any) -> InputInfo:
         """Give what is recorded of an input, by its position or one of its names; without, of the only one.
 
@@ -70,7 +70,7 @@ class PrePostProcessor(Unpicklable):
     @overload
     def output(self, tensor_name: str) -> OutputInfo: ...
     @overload
-    def output(self, output_index: int) -> OutputInfo: ...
+    def output(self, output_index: SupportsIndex) -> OutputInfo: ...
     def output(self, *args: Any, **kwargs: Any) -> OutputInfo:
         """Give what is recorded of an output, by its position or one of its names; without, of the only one.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, ClassVar, Self, SupportsFloat, cast
+from typing import Any, ClassVar, Self, SupportsFloat, SupportsIndex, cast
 
 from inferwire.arguments import Unpicklable, as_integer, as_member, as_size, incompatible, openvino_class
 from inferwire.values.layout import Layout, as_layout
@@ -78,7 +78,10 @@ class ConvertingPart(Part):
         return self._record("convert_element_type", wanted)
 
     def convert_layout(
-        self, dst_layout: Layout | str | Iterable[int] | None = None, *, dims: Iterable[int] | None = None
+        self,
+        dst_layout: Layout | str | Iterable[SupportsIndex] | None = None,
+        *,
+        dims: Iterable[SupportsIndex] | None = None,
     ) -> Self:
         """Put the dimensions in the order of a layout, or in that of their present positions.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self, SupportsFloat
+from typing import Self, SupportsFloat, SupportsIndex
 
 from inferwire.arguments import as_size
 from inferwire.preprocess.choices import ColorFormat, PaddingMode, ResizeAlgorithm
@@ -72,7 +72,9 @@ class PreProcessSteps(ConvertingPart):
         """
         return self._record("reverse_channels")
 
-    def resize(self, alg: ResizeAlgorithm, dst_height: int | None = None, dst_width: int | None = None) -> Self:
+    def resize(
+        self, alg: ResizeAlgorithm, dst_height: SupportsIndex | None = None, dst_width: SupportsIndex | None = None
+    ) -> Self:
         """Resize pictures, to the model's height and width unless others are given.
 
         Mirrors `openvino.preprocess.PreProcessSteps.resize`. Layouts say which dimensions are H and W.
@@ -94,7 +96,7 @@ class PreProcessSteps(ConvertingPart):
         self._fit("resize", signatures, (alg, dst_height, dst_width), algorithm, height, width)
         return self._record("resize", algorithm, height, width)
 
-    def crop(self, begin: Iterable[int], end: Iterable[int]) -> Self:
+    def crop(self, begin: Iterable[SupportsIndex], end: Iterable[SupportsIndex]) -> Self:
         """Cut out from a corner to another. Mirrors `openvino.preprocess.PreProcessSteps.crop`.
 
         Both have a position, in elements, for each dimension of the tensor, in the order of its shape; negative ones
@@ -123,8 +125,8 @@ class PreProcessSteps(ConvertingPart):
 
     def pad(
         self,
-        pads_begin: Iterable[int],
-        pads_end: Iterable[int],
+        pads_begin: Iterable[SupportsIndex],
+        pads_end: Iterable[SupportsIndex],
         value: SupportsFloat | Iterable[float],
         mode: PaddingMode,
     ) -> Self:
@@ -158,5 +160,5 @@ class PreProcessSteps(ConvertingPart):
         return self._record(method, numbers)
 
 
-def _listed(values: Iterable[int]) -> str:
+def _listed(values: Iterable[SupportsIndex]) -> str:
     return f"[ {', '.join(map(str, values))} ]"

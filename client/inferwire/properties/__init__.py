@@ -1,5 +1,6 @@
 """Properties of devices and compiled models. Mirrors `openvino.properties`."""
 
+from inferwire.completion import offered
 from inferwire.properties import device as device
 from inferwire.properties import hint as hint
 from inferwire.properties import intel_auto as intel_auto
@@ -72,3 +73,5 @@ value_cache_group_size = Property("VALUE_CACHE_GROUP_SIZE", uint64)
 value_cache_precision = Property("VALUE_CACHE_PRECISION", element_type)
 weights_path = Property("WEIGHTS_PATH", text)
 workload_type = Property("WORKLOAD_TYPE", one_of(WorkloadType))
+
+__dir__ = offered(globals())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, overload
 
 import numpy as np
 
@@ -44,7 +44,11 @@ class Property(str):
         declared._kind = kind
         return declared
 
-    def __call__(self, *values: Any) -> Any:
+    @overload
+    def __call__(self) -> str: ...
+    @overload
+    def __call__(self, value: Any, /, *more: Any) -> tuple[str, OVAny]: ...
+    def __call__(self, *values: Any) -> str | tuple[str, OVAny]:
         """Give the key, or with a value the pair of key and value."""
         key = str(self)
         if not values:

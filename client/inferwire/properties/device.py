@@ -1,5 +1,6 @@
 """What a device is and which devices are wanted. Mirrors `openvino.properties.device`."""
 
+from inferwire.completion import offered
 from inferwire.properties.declaration import Property, device_names, device_properties, text
 from inferwire.values.enumerations import OrderedChoice
 
@@ -36,3 +37,5 @@ properties = Property("DEVICE_PROPERTIES", device_properties)
 thermal = Property("DEVICE_THERMAL")
 type = Property("DEVICE_TYPE")  # noqa: A001 - as openvino names it
 uuid = Property("DEVICE_UUID")
+
+__dir__ = offered(globals())

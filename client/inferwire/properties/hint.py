@@ -1,5 +1,6 @@
 """What an application wants, from which devices choose their settings. Mirrors `openvino.properties.hint`."""
 
+from inferwire.completion import offered
 from inferwire.properties.declaration import (
     Property,
     element_type,
@@ -77,3 +78,5 @@ model_priority = Property("MODEL_PRIORITY", one_of(Priority))
 num_requests = Property("PERFORMANCE_HINT_NUM_REQUESTS", uint32)
 performance_mode = Property("PERFORMANCE_HINT", one_of(PerformanceMode))
 scheduling_core_type = Property("SCHEDULING_CORE_TYPE", one_of(SchedulingCoreType))
+
+__dir__ = offered(globals())

@@ -1,5 +1,6 @@
 """Properties of the AUTO device. Mirrors `openvino.properties.intel_auto`."""
 
+from inferwire.completion import offered
 from inferwire.properties.declaration import (
     Property,
     curve,
@@ -28,3 +29,5 @@ enable_startup_fallback = Property("ENABLE_STARTUP_FALLBACK", flag)
 low_power_device = Property("LOW_POWER_DEVICE", text)
 perf_curve_table = Property("PERF_CURVE_TABLE", either(text, mapping_of(curve)))
 schedule_policy = Property("SCHEDULE_POLICY", one_of(SchedulePolicy))
+
+__dir__ = offered(globals())

@@ -1,5 +1,6 @@
 """Properties of CPUs. Mirrors `openvino.properties.intel_cpu`."""
 
+from inferwire.completion import offered
 from inferwire.properties.declaration import Property, flag, number, one_of
 from inferwire.values.enumerations import OrderedChoice
 
@@ -14,3 +15,5 @@ class TbbPartitioner(OrderedChoice):
 denormals_optimization = Property("CPU_DENORMALS_OPTIMIZATION", flag)
 sparse_weights_decompression_rate = Property("CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE", number)
 tbb_partitioner = Property("TBB_PARTITIONER", one_of(TbbPartitioner))
+
+__dir__ = offered(globals())

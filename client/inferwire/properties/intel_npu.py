@@ -1,5 +1,6 @@
 """Properties of NPUs. Mirrors `openvino.properties.intel_npu`."""
 
+from inferwire.completion import offered
 from inferwire.properties.declaration import Property, flag, int64, one_of, text
 from inferwire.values.enumerations import OrderedChoice
 
@@ -30,3 +31,5 @@ qdq_optimization_aggressive = Property("NPU_QDQ_OPTIMIZATION_AGGRESSIVE", flag)
 run_inferences_sequentially = Property("NPU_RUN_INFERENCES_SEQUENTIALLY", flag)
 tiles = Property("NPU_TILES", int64)
 turbo = Property("NPU_TURBO", flag)
+
+__dir__ = offered(globals())

@@ -1,5 +1,6 @@
 """How much the runtime logs. Mirrors `openvino.properties.log`."""
 
+from inferwire.completion import offered
 from inferwire.properties.declaration import Property, one_of
 from inferwire.values.enumerations import OrderedChoice
 
@@ -16,3 +17,5 @@ class Level(OrderedChoice):
 
 
 level = Property("LOG_LEVEL", one_of(Level))
+
+__dir__ = offered(globals())

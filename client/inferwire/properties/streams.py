@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import ClassVar, SupportsIndex, cast
 
 from inferwire.arguments import Unpicklable, as_integer, incompatible, openvino_class
+from inferwire.completion import offered
 from inferwire.properties.declaration import Property, either, int32
 
 
@@ -16,7 +17,7 @@ class Num(Unpicklable):
     AUTO: ClassVar[Num]
     NUMA: ClassVar[Num]
 
-    def __init__(self, num_streams: int = -1) -> None:
+    def __init__(self, num_streams: SupportsIndex = -1) -> None:
         count = as_integer(num_streams)
         if count is None:
             raise incompatible("__init__", "Num(num_streams: int)", invoked=(num_streams,))
@@ -39,3 +40,5 @@ def stream_count(value: object) -> int:
 
 
 num = Property("NUM_STREAMS", either(stream_count, int32))
+
+__dir__ = offered(globals())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, SupportsIndex
 
 from inferwire.arguments import Unpicklable, as_size, incompatible, position
 from inferwire.deprecated_names import shares_inputs
@@ -57,7 +57,7 @@ class AsyncInferQueue(Unpicklable):
         TypeError: For what is no compiled model or no such number.
     """
 
-    def __init__(self, model: CompiledModel, jobs: int = 0) -> None:
+    def __init__(self, model: CompiledModel, jobs: SupportsIndex = 0) -> None:
         count = as_size(jobs)
         if not _is_compiled_model(model) or count is None:
             signature = "AsyncInferQueue(model: CompiledModel, jobs: int = 0)"
@@ -77,7 +77,7 @@ class AsyncInferQueue(Unpicklable):
     def __iter__(self) -> Iterator[InferRequest]:
         return iter(self._pool.requests)
 
-    def __getitem__(self, i: int) -> InferRequest:
+    def __getitem__(self, i: SupportsIndex) -> InferRequest:
         return self._pool.requests[position("__getitem__", self, i, len(self))]
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, SupportsIndex
 
 import inferwire  # for hints of what is made above this layer
 from inferwire.arguments import as_integer, incompatible
@@ -245,7 +245,7 @@ class InferRequest(Completed, TensorAccess):
             self._runs.wait(run, None)
             run.raise_error()
 
-    def wait_for(self, timeout: int) -> bool:
+    def wait_for(self, timeout: SupportsIndex) -> bool:
         """Wait as `wait` does, at most `timeout` milliseconds; tell whether it has ended.
 
         Mirrors `openvino.InferRequest.wait_for`. False where none was ever started.

@@ -7,7 +7,7 @@ business, whether the request is idle `request_state`'s.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast, overload
+from typing import Any, SupportsIndex, TypeVar, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvino_class
 from inferwire.deprecated_names import warn_of
@@ -92,7 +92,7 @@ class TensorAccess(Unpicklable):
     @overload
     def get_input_tensor(self) -> Tensor: ...
     @overload
-    def get_input_tensor(self, index: int) -> Tensor: ...
+    def get_input_tensor(self, index: SupportsIndex) -> Tensor: ...
     def get_input_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
         """Give the tensor of an input, by its position, or of the only one without.
 
@@ -109,7 +109,7 @@ class TensorAccess(Unpicklable):
     @overload
     def get_output_tensor(self) -> Tensor: ...
     @overload
-    def get_output_tensor(self, index: int) -> Tensor: ...
+    def get_output_tensor(self, index: SupportsIndex) -> Tensor: ...
     def get_output_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
         """Give the tensor of an output, by its position, or of the only one without.
 
@@ -154,7 +154,7 @@ class TensorAccess(Unpicklable):
             self._tensors.place(key, known)
 
     @overload
-    def set_input_tensor(self, index: int, tensor: Tensor | RemoteTensor) -> None: ...
+    def set_input_tensor(self, index: SupportsIndex, tensor: Tensor | RemoteTensor) -> None: ...
     @overload
     def set_input_tensor(self, tensor: Tensor | RemoteTensor) -> None: ...
     def set_input_tensor(self, *args: Any, **kwargs: Any) -> None:
@@ -176,7 +176,7 @@ class TensorAccess(Unpicklable):
             self._tensors.place(index, tensor)
 
     @overload
-    def set_output_tensor(self, index: int, tensor: Tensor | RemoteTensor) -> None: ...
+    def set_output_tensor(self, index: SupportsIndex, tensor: Tensor | RemoteTensor) -> None: ...
     @overload
     def set_output_tensor(self, tensor: Tensor | RemoteTensor) -> None: ...
     def set_output_tensor(self, *args: Any, **kwargs: Any) -> None:
@@ -238,7 +238,7 @@ class TensorAccess(Unpicklable):
     @overload
     def set_input_tensors(self, tensors: list[T] | TensorVector) -> None: ...
     @overload
-    def set_input_tensors(self, idx: int, tensors: list[T] | TensorVector) -> None: ...
+    def set_input_tensors(self, idx: SupportsIndex, tensors: list[T] | TensorVector) -> None: ...
     def set_input_tensors(self, *args: Any, **kwargs: Any) -> None:
         """Set the tensors of several inputs, by position; or those of one input that make its batch.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from inferwire.arguments import Unpicklable, as_sizes, incompatible
 from inferwire.tensors.dense_memory import allocate
@@ -51,7 +51,7 @@ class RemoteContext(Unpicklable):
     def create_tensor(
         self,
         type: Type,  # noqa: A002 - openvino's name
-        shape: Shape | Sequence[int],
+        shape: Shape | Sequence[SupportsIndex],
         properties: Mapping[str, Any] | None = None,
     ) -> RemoteTensor:
         """Make a tensor of zeros, or of empty strings, on the server. Mirrors `openvino.RemoteContext.create_tensor`.
@@ -78,7 +78,7 @@ class RemoteContext(Unpicklable):
     def create_host_tensor(
         self,
         type: Type,  # noqa: A002 - openvino's name
-        shape: Shape | Sequence[int],
+        shape: Shape | Sequence[SupportsIndex],
     ) -> Tensor:
         """Make a tensor here, as `Tensor` does. Mirrors `openvino.RemoteContext.create_host_tensor`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, SupportsIndex
 
 from inferwire.arguments import Unpicklable, as_sizes, incompatible
 from inferwire.tensors.memory import OverMemory, region
@@ -40,8 +40,8 @@ class RemoteTensor(OverMemory, Unpicklable):
     def __init__(
         self,
         remote_tensor: RemoteTensor,
-        begin: Coordinate | Sequence[int],
-        end: Coordinate | Sequence[int],
+        begin: Coordinate | Sequence[SupportsIndex],
+        end: Coordinate | Sequence[SupportsIndex],
     ) -> None:
         first, last = as_sizes(begin), as_sizes(end)
         if not isinstance(remote_tensor, RemoteTensor) or first is None or last is None:  # pyright: ignore[reportUnnecessaryIsInstance]

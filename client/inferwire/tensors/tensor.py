@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast, overload
+from typing import Any, SupportsIndex, cast, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -56,15 +56,17 @@ class Tensor(OverMemory, Unpicklable):
     @overload
     def __init__(self, array: Array, shared_memory: bool = False) -> None: ...
     @overload
-    def __init__(self, array: Array, shape: Shape | Sequence[int], type: Type = ...) -> None: ...
+    def __init__(self, array: Array, shape: Shape | Sequence[SupportsIndex], type: Type = ...) -> None: ...
     @overload
     def __init__(self, list: list[Any]) -> None: ...
     @overload
-    def __init__(self, type: Type | DTypeLike, shape: Shape | Sequence[int]) -> None: ...
+    def __init__(self, type: Type | DTypeLike, shape: Shape | Sequence[SupportsIndex]) -> None: ...
     @overload
     def __init__(self, port: Port, array: Array = ...) -> None: ...
     @overload
-    def __init__(self, other: Tensor, begin: Coordinate | Sequence[int], end: Coordinate | Sequence[int]) -> None: ...
+    def __init__(
+        self, other: Tensor, begin: Coordinate | Sequence[SupportsIndex], end: Coordinate | Sequence[SupportsIndex]
+    ) -> None: ...
     @overload
     def __init__(self, image: object) -> None: ...
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -110,7 +112,7 @@ class Tensor(OverMemory, Unpicklable):
         return Shape(self._memory.shape)
 
     @shape.setter
-    def shape(self, shape: Shape | Sequence[int]) -> None:
+    def shape(self, shape: Shape | Sequence[SupportsIndex]) -> None:
         self.set_shape(shape)
 
     @property
@@ -194,7 +196,7 @@ class Tensor(OverMemory, Unpicklable):
     def str_data(self, strings: Array | list[Any]) -> None:
         self._set_strings(strings)
 
-    def set_shape(self, shape: Shape | Sequence[int]) -> None:
+    def set_shape(self, shape: Shape | Sequence[SupportsIndex]) -> None:
         """Take another shape. Mirrors `openvino.Tensor.set_shape`.
 
         A tensor's own memory grows where it must, and its content is then not set. Shared memory

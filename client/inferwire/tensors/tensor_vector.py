@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableSequence
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 from inferwire.arguments import incompatible
 from inferwire.tensors.tensor import Tensor, as_tensor
@@ -32,10 +32,10 @@ class TensorVector(MutableSequence[Tensor]):
         return len(self._tensors)
 
     @overload
-    def __getitem__(self, index: int) -> Tensor: ...
+    def __getitem__(self, index: SupportsIndex) -> Tensor: ...
     @overload
     def __getitem__(self, index: slice) -> TensorVector: ...
-    def __getitem__(self, index: int | slice) -> Tensor | TensorVector:
+    def __getitem__(self, index: SupportsIndex | slice) -> Tensor | TensorVector:
         found = self._tensors[index]
         return TensorVector(found) if isinstance(found, list) else found
 
@@ -45,10 +45,10 @@ class TensorVector(MutableSequence[Tensor]):
         else:
             self._tensors[index] = _tensor(value)
 
-    def __delitem__(self, index: int | slice) -> None:
+    def __delitem__(self, index: SupportsIndex | slice) -> None:
         del self._tensors[index]
 
-    def insert(self, index: int, value: Tensor) -> None:
+    def insert(self, index: SupportsIndex, value: Tensor) -> None:
         """Put a tensor before a position. Mirrors `openvino.TensorVector.insert`."""
         self._tensors.insert(index, _tensor(value))
 

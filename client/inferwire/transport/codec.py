@@ -7,10 +7,11 @@ join them behind a header, receivers cut them off as views (`inferwire_proto.raw
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from time import perf_counter
 
-from inferwire.errors import InferwireError, error_of
+from inferwire.errors import InferwireError, UnsupportedType, error_of
 from inferwire.graph.ports import PortDescription, PortSource
 from inferwire.transport.descriptions import (
     GraphDescription,
@@ -41,6 +42,7 @@ from inferwire_proto import added_outputs, element_types, errors, properties, st
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 from inferwire_proto.preprocessing import calls_to_wire
+from inferwire_proto.properties import Properties, PropertyValue
 
 _LAYER_STATES: Mapping[int, str] = {
     types_pb2.LAYER_STATUS_NOT_RUN: "NOT_RUN",
@@ -104,7 +106,7 @@ def encode_states(states: Sequence[StateValue]) -> list[types_pb2.TensorHeader]:
 def decode_states(headers: Iterable[types_pb2.TensorHeader], raw: Sequence[WireBytes]) -> list[StateValue]:
     """Read states."""
     return [
-        StateValue(header.name, element_types.BY_WIRE[header.element_type], tuple(header.shape), data)
+        StateValue(header.name, _element_type(header.element_type), tuple(header.shape), data)
         for header, data in zip(headers, raw, strict=True)
     ]
 
@@ -181,7 +183,7 @@ def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:
         sinks=tuple(_port(port) for port in info.sinks),
         signature=info.signature,
         optimal_number_of_infer_requests=info.optimal_number_of_infer_requests,
-        properties=properties.map_from_wire(info.properties),
+        properties=_known(info.properties),
         max_batch_rows=info.max_batch_rows,
     )
 
@@ -189,6 +191,20 @@ def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:
 def decode_graph(response: models_pb2.GetRuntimeModelResponse | models_pb2.ListNodesResponse) -> GraphDescription:
     """Read the graph that a device runs, or that a model has."""
     return GraphDescription(decode_model(response.model), tuple(map(_graph_node, response.nodes)))
+
+
+def decode_property(name: str, value: types_pb2.PropertyValue) -> PropertyValue:
+    """Read a property.
+
+    Raises:
+        UnsupportedType: For a value that only a client of a later version reads.
+    """
+    try:
+        return properties.from_wire(value)
+    except ValueError as error:
+        raise UnsupportedType(
+            f"the value of {name} is of a type that only a later version of the client may know: {error}"
+        ) from None
 
 
 def encode_source(source: ModelSource) -> models_pb2.ModelSource:
@@ -216,7 +232,7 @@ def encode_preprocessing(source: ModelSource) -> list[models_pb2.Preprocessing]:
 
 def _graph_node(node: models_pb2.RuntimeNode) -> GraphNode:
     outputs = tuple(map(_port, node.outputs))
-    attributes = properties.map_from_wire(node.attributes.values) if node.HasField("attributes") else None
+    attributes = _known(node.attributes.values) if node.HasField("attributes") else None
     return GraphNode(_port(node.port), dict(node.info), node.input_count, outputs, attributes)
 
 
@@ -249,7 +265,7 @@ def _timings(timings: types_pb2.Timings) -> Timings:
 def _port(port: types_pb2.Port) -> PortDescription:
     return PortDescription(
         names=frozenset(port.names),
-        element_type=type_of(element_types.BY_WIRE[port.element_type]) if port.element_type else Type.dynamic,
+        element_type=type_of(_element_type(port.element_type)) if port.element_type else Type.dynamic,
         partial_shape=_partial_shape(port.partial_shape),
         node_name=port.node_name,
         node_type=port.node_type,
@@ -257,6 +273,23 @@ def _port(port: types_pb2.Port) -> PortDescription:
         layout=port.layout,
         source=_source(port.source) if port.HasField("source") else None,
     )
+
+
+def _element_type(number: int) -> ElementType:
+    if number not in element_types.BY_WIRE:
+        raise InferwireError(
+            f"the server's element type {number} is one that only a later version of the client may know"
+        )
+    return element_types.BY_WIRE[number]
+
+
+def _known(values: Mapping[str, types_pb2.PropertyValue]) -> Properties:
+    """Read properties but for those that only a client of a later version reads: the others are of use without them."""
+    known: dict[str, PropertyValue] = {}
+    for name, value in values.items():
+        with suppress(UnsupportedType):
+            known[name] = decode_property(name, value)
+    return known
 
 
 def _source(source: types_pb2.PortSource) -> PortSource:

@@ -44,7 +44,7 @@ from inferwire.transport.uploads import Uploads
 from inferwire.transport.wire_sender import WireSender
 from inferwire.values.plugin_version import Version
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
-from inferwire_proto.properties import PropertyValue, from_wire, map_from_wire, map_to_wire
+from inferwire_proto.properties import PropertyValue, map_to_wire
 
 T = TypeVar("T")
 
@@ -245,13 +245,13 @@ class GrpcTransport:
         """Read a property of a device, or of the runtime where `device` is empty."""
         request = devices_pb2.GetPropertyRequest(device=device, name=name)
         response = self._caller.call("DeviceService.GetProperty", request, devices_pb2.GetPropertyResponse)
-        return from_wire(response.value)
+        return codec.decode_property(name, response.value)
 
     def check_properties(self, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, PropertyValue]:
         """Give properties as a device would take them."""
         request = devices_pb2.CheckPropertiesRequest(device=device, properties=map_to_wire(properties))
         response = self._caller.call("DeviceService.CheckProperties", request, devices_pb2.CheckPropertiesResponse)
-        return map_from_wire(response.properties)
+        return {name: codec.decode_property(name, value) for name, value in response.properties.items()}
 
     def extensions(self) -> tuple[str, ...]:
         """List the libraries of operations that the server has loaded."""

@@ -149,7 +149,7 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
     status = cast("grpc.StatusCode", cast("Any", error).code())
     details = str(cast("Any", error).details() or status.name)
     trailers: dict[str, str | bytes] = dict(cast("Any", error).trailing_metadata() or ())
-    code = _code_in(trailers)
+    code = trailers.get(CODE_METADATA)
     # Nothing in a status says whether it came from the server or was made here: gRPC's own have no metadata, but a
     # proxy's may have none either. Ours always have a code, and of the others gRPC's words tell which are its own.
     if code is None and is_of_names(address, details):
@@ -157,7 +157,8 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
     if status is grpc.StatusCode.UNAUTHENTICATED:
         return unauthenticated(f"the server at {address} refuses the call: {details}")
     if code is not None:
-        return error_of(code, details, _retry_after_in(trailers))
+        # One that is not known here is a later server's: only its sentence says what it means.
+        return error_of(Code.__members__.get(str(code)), details, _retry_after_in(trailers))
     match status:
         case grpc.StatusCode.UNAVAILABLE:
             return unavailable(address, details)
@@ -166,7 +167,8 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
             return TooLarge(f"the message is over a limit on the way to {address}: {details}")
         case grpc.StatusCode.UNIMPLEMENTED:
-            return error_of(Code.UNIMPLEMENTED, f"the server at {address} does not offer this: {details}")
+            why = "it is older than this client, or no server of inferwire"
+            return error_of(Code.UNIMPLEMENTED, f"the server at {address} does not offer this: {why} ({details})")
         case grpc.StatusCode.PERMISSION_DENIED:
             return error_of(Code.PERMISSION_DENIED, f"the server at {address} does not allow this: {details}")
         case grpc.StatusCode.CANCELLED:
@@ -204,11 +206,6 @@ def unavailable(address: str, details: str) -> ServerUnavailable:
 
 def _serialize(message: Message) -> bytes:
     return message.SerializeToString()
-
-
-def _code_in(trailers: Mapping[str, str | bytes]) -> Code | None:
-    name = trailers.get(CODE_METADATA)
-    return Code.__members__.get(name) if isinstance(name, str) else None
 
 
 def _retry_after_in(trailers: Mapping[str, str | bytes]) -> float | None:

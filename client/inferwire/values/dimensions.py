@@ -6,7 +6,7 @@ Owns `Dimension`, `Symbol` and the parsing of their text; lists of dimensions ar
 
 from __future__ import annotations
 
-from typing import Any, cast, overload
+from typing import Any, SupportsIndex, cast, overload
 
 from inferwire.arguments import INT64_MAX, Unpicklable, as_integer, in_order, incompatible, openvino_class, size_in
 
@@ -53,9 +53,9 @@ class Dimension(Unpicklable):
     @overload
     def __init__(self) -> None: ...
     @overload
-    def __init__(self, dimension: int) -> None: ...
+    def __init__(self, dimension: SupportsIndex) -> None: ...
     @overload
-    def __init__(self, min_dimension: int, max_dimension: int) -> None: ...
+    def __init__(self, min_dimension: SupportsIndex, max_dimension: SupportsIndex) -> None: ...
     @overload
     def __init__(self, str: str) -> None: ...
     def __init__(self, *args: Any, **keywords: Any) -> None:

@@ -6,7 +6,7 @@ Owns `PartialShape`; a single dimension is in `inferwire.values.dimensions`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 from inferwire.arguments import (
     INT64_MAX,
@@ -58,7 +58,7 @@ class PartialShape(Unpicklable):
         self._dimensions: list[Dimension] | None = _dimensions(shape)
 
     @staticmethod
-    def dynamic(rank: Dimension | int | None = None) -> PartialShape:
+    def dynamic(rank: Dimension | SupportsIndex | None = None) -> PartialShape:
         """Make a shape of this rank with nothing else known; without one, not even that."""
         dimension = as_dimension(rank)
         if dimension is not None:
@@ -91,10 +91,10 @@ class PartialShape(Unpicklable):
         return iter(self._dimensions or ())
 
     @overload
-    def __getitem__(self, index: int) -> Dimension: ...
+    def __getitem__(self, index: SupportsIndex) -> Dimension: ...
     @overload
     def __getitem__(self, index: slice) -> PartialShape: ...
-    def __getitem__(self, index: int | slice) -> Dimension | PartialShape:
+    def __getitem__(self, index: SupportsIndex | slice) -> Dimension | PartialShape:
         if isinstance(index, slice):
             return PartialShape(self._known()[index])
         number = as_integer(index)
@@ -106,7 +106,7 @@ class PartialShape(Unpicklable):
             raise RuntimeError("Accessing out-of-range dimension")
         return dimensions[number]
 
-    def __setitem__(self, index: int, dimension: Dimension | int) -> None:
+    def __setitem__(self, index: SupportsIndex, dimension: Dimension | SupportsIndex) -> None:
         given = as_dimension(dimension)
         if given is None:
             length = as_integer(dimension)
@@ -154,7 +154,7 @@ class PartialShape(Unpicklable):
         """Whether no dimension is negative; none ever is. Mirrors `openvino.PartialShape.all_non_negative`."""
         return True
 
-    def get_dimension(self, index: int) -> Dimension:
+    def get_dimension(self, index: SupportsIndex) -> Dimension:
         """Give one dimension. Mirrors `openvino.PartialShape.get_dimension`.
 
         Raises:

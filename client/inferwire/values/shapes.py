@@ -6,7 +6,7 @@ Sizes that may be unknown are in `inferwire.values.dimensions`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Self, cast, overload
+from typing import Self, SupportsIndex, cast, overload
 
 from inferwire.arguments import (
     Unpicklable,
@@ -27,7 +27,7 @@ class _Sizes(Unpicklable):
 
     __slots__ = ("__weakref__", "_sizes")
 
-    def __init__(self, sizes: Iterable[int]) -> None:
+    def __init__(self, sizes: Iterable[SupportsIndex]) -> None:
         converted = as_sizes(sizes)
         if converted is None:
             name = type(self).__name__
@@ -40,10 +40,10 @@ class _Sizes(Unpicklable):
     def __iter__(self) -> Iterator[int]:
         return iter(self._sizes)
 
-    def __getitem__(self, index: int) -> int:
+    def __getitem__(self, index: SupportsIndex) -> int:
         return self._sizes[position("__getitem__", self, index, len(self))]
 
-    def __setitem__(self, index: int, size: int) -> None:
+    def __setitem__(self, index: SupportsIndex, size: SupportsIndex) -> None:
         converted = as_size(size)
         if converted is None:
             raise incompatible("__setitem__", "(self, index: int, size: int)", invoked=(self, index, size))
@@ -86,7 +86,7 @@ class Shape(_ComparableSizes):
 
     __slots__ = ()
 
-    def __init__(self, axis_lengths: Iterable[int] | str = (), *, shape: str | None = None) -> None:
+    def __init__(self, axis_lengths: Iterable[SupportsIndex] | str = (), *, shape: str | None = None) -> None:
         if shape is not None:
             axis_lengths = shape
         if isinstance(axis_lengths, str):
@@ -100,10 +100,10 @@ class Shape(_ComparableSizes):
         return f"[{','.join(map(str, self._sizes))}]"
 
     @overload
-    def __getitem__(self, index: int) -> int: ...
+    def __getitem__(self, index: SupportsIndex) -> int: ...
     @overload
     def __getitem__(self, index: slice) -> Self: ...
-    def __getitem__(self, index: int | slice) -> int | Self:
+    def __getitem__(self, index: SupportsIndex | slice) -> int | Self:
         if isinstance(index, slice):
             return type(self)(self._sizes[index])
         number = as_integer(index)
@@ -113,7 +113,7 @@ class Shape(_ComparableSizes):
             raise IndexError(f"index {number} is out of range for {self!r}")
         return self._sizes[number]
 
-    def __setitem__(self, index: int, size: int | Dimension) -> None:
+    def __setitem__(self, index: SupportsIndex, size: SupportsIndex | Dimension) -> None:
         dimension = None if isinstance(size, int) else as_dimension(size)
         super().__setitem__(index, cast("int", size) if dimension is None else dimension.get_length())
 
@@ -137,7 +137,7 @@ class Strides(_ComparableSizes):
 
     __slots__ = ()
 
-    def __init__(self, axis_strides: Iterable[int]) -> None:
+    def __init__(self, axis_strides: Iterable[SupportsIndex]) -> None:
         super().__init__(axis_strides)
 
     def __repr__(self) -> str:

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import pytest
+
+import inferwire as ov
 from inferwire.transport import codec
 from inferwire.transport.executions import Outcome, OutputBytes
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.inferwire.v1.inference_pb2 import ExecutionResult
-from inferwire_proto.inferwire.v1.types_pb2 import ERROR_CODE_CANCELLED, ElementType, Error, TensorHeader, Timings
+from inferwire_proto.inferwire.v1.models_pb2 import GetRuntimeModelResponse, ModelInfo, RuntimeNode
+from inferwire_proto.inferwire.v1.types_pb2 import (
+    ERROR_CODE_CANCELLED,
+    ElementType,
+    Error,
+    Port,
+    PropertyList,
+    PropertyMap,
+    PropertyValue,
+    TensorHeader,
+    Timings,
+)
+
+NEW_TYPE = ElementType.ValueType(99)
+"""An element type of a later version."""
+
+NEW_KIND = PropertyValue.FromString(b"\xa2\x06\x03new")
+"""A property's value of a kind of a later version: its field 100 is none of today's."""
 
 
 def header(element_type: str, *shape: int) -> TensorHeader:
@@ -39,3 +59,37 @@ def test_an_error_of_a_stack_is_that_of_each() -> None:
 def test_a_stack_without_outputs_is_as_many_empty_results() -> None:
     outcome, outputs = codec.decode_result(ExecutionResult(ids=[1, 2, 3]), [], 3)
     assert (list(outcome.forms), outcome.error, list(outputs)) == ([], None, [()] * 3)
+
+
+UNREADABLE = [
+    NEW_KIND,
+    PropertyValue(type_value=NEW_TYPE),
+    PropertyValue(list_value=PropertyList(values=[NEW_KIND])),
+    PropertyValue(map_value=PropertyMap(values={"inner": PropertyValue(type_value=NEW_TYPE)})),
+]
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+def test_a_property_of_a_later_servers_type_is_refused_where_it_is_asked_for(value: PropertyValue) -> None:
+    with pytest.raises(
+        ov.UnsupportedType, match=r"the value of A is of a type that only a later version of the client"
+    ):
+        codec.decode_property("A", value)
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+def test_a_model_is_of_use_without_what_only_a_later_client_reads(value: PropertyValue) -> None:
+    values = {"A": value, "B": PropertyValue(bool_value=True), "C": PropertyValue()}
+    assert codec.decode_model(ModelInfo(properties=values)).properties == {"B": True, "C": None}
+    nodes = [RuntimeNode(attributes=PropertyMap(values=values))]
+    (node,) = codec.decode_graph(GetRuntimeModelResponse(nodes=nodes)).nodes
+    assert node.attributes == {"B": True, "C": None}
+
+
+def test_a_model_of_a_later_servers_element_type_is_refused_with_a_sentence() -> None:
+    with pytest.raises(
+        ov.InferwireError, match="element type 99 is one that only a later version of the client may know"
+    ):
+        codec.decode_model(ModelInfo(inputs=[Port(element_type=NEW_TYPE)]))
+    with pytest.raises(ov.InferwireError, match="element type 99"):
+        codec.decode_states([TensorHeader(element_type=NEW_TYPE)], [b""])

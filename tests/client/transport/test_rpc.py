@@ -90,6 +90,33 @@ def test_a_status_without_a_code_is_translated(
     assert type(caught.value) is kind
 
 
+@pytest.mark.parametrize(
+    "status", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.CANCELLED]
+)
+def test_a_code_of_a_later_server_is_the_servers_sentence_and_nothing_else(
+    server: ScriptedServer, transport: GrpcTransport, status: grpc.StatusCode
+) -> None:
+    def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(((CODE_METADATA, "OF_A_LATER_VERSION"), (RETRY_AFTER_METADATA, "3")))
+        context.abort(status, "the model rests")
+
+    server.unary["GetModel"] = refuse
+    with pytest.raises(ov.InferwireError) as caught:
+        transport.served_model("m", "")
+    assert type(caught.value) is ov.InferwireError
+    assert (str(caught.value), caught.value.code, caught.value.retry_after_s) == ("the model rests", None, 3.0)
+
+
+def test_a_call_that_is_not_offered_says_what_the_server_may_be(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    server.unary["GetModel"] = lambda request, context: context.abort(
+        grpc.StatusCode.UNIMPLEMENTED, "Method not found!"
+    )
+    with pytest.raises(ov.Unimplemented, match="it is older than this client, or no server of inferwire"):
+        transport.served_model("m", "")
+
+
 def test_calls_of_every_kind_on_a_channel_that_was_closed_meanwhile_raise_the_clients_own_error(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:

@@ -10,7 +10,7 @@ from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_proto.preprocessing import Call
 from inferwire_server.core.specs import Dimension
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.rpc.v1_descriptions import decode_source
+from inferwire_server.transport.rpc.v1_descriptions import decode_properties, decode_source
 
 
 def test_preprocessing_is_read_with_its_shapes() -> None:
@@ -30,3 +30,12 @@ def test_a_call_that_no_processor_has_is_the_callers_mistake() -> None:
     assert refused.value.message == (
         "the preprocessing cannot be read: input().model().build() is no call of PrePostProcessor"
     )
+
+
+def test_a_property_of_a_kind_that_a_later_client_has_is_refused_and_not_taken_for_none() -> None:
+    of_a_later_version = types_pb2.PropertyValue.FromString(b"\xa2\x06\x03new")
+    with pytest.raises(ServingError) as refused:
+        decode_properties({"A": of_a_later_version})
+    assert refused.value.code is Code.INVALID_INPUT
+    assert refused.value.message == "the properties cannot be read: a value is of a kind that is not known"
+    assert decode_properties({"A": types_pb2.PropertyValue()}) == {"A": None}

@@ -1,5 +1,6 @@
 """Properties of GPUs. Mirrors `openvino.properties.intel_gpu`."""
 
+from inferwire.completion import offered
 from inferwire.properties.declaration import Property, flag
 from inferwire.properties.intel_gpu import hint as hint
 
@@ -25,3 +26,5 @@ enable_loop_unrolling = Property("GPU_ENABLE_LOOP_UNROLLING", flag)
 execution_units_count = Property("GPU_EXECUTION_UNITS_COUNT")
 memory_statistics = Property("GPU_MEMORY_STATISTICS")
 uarch_version = Property("GPU_UARCH_VERSION")
+
+__dir__ = offered(globals())

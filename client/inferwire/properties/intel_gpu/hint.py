@@ -1,5 +1,6 @@
 """What an application wants of a GPU. Mirrors `openvino.properties.intel_gpu.hint`."""
 
+from inferwire.completion import offered
 from inferwire.properties.declaration import Property, flag, int64, one_of
 from inferwire.properties.hint import Priority
 
@@ -19,3 +20,5 @@ enable_lora_operation = Property("GPU_ENABLE_LORA_OPERATION", flag)
 host_task_priority = Property("GPU_HOST_TASK_PRIORITY", one_of(Priority))
 queue_priority = Property("GPU_QUEUE_PRIORITY", one_of(Priority))
 queue_throttle = Property("GPU_QUEUE_THROTTLE", one_of(Priority))
+
+__dir__ = offered(globals())
