@@ -149,3 +149,17 @@ def test_models_that_there_is_room_for_are_shown_in_their_order(height: int | No
         "(uploaded)",
     ]
     assert not any("more: " in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_long_name_is_cut_and_leaves_everything_else_whole(width: int) -> None:
+    look = seen(2.0, scrape(100), ModelNow("m", "1", "ready"), ModelNow("customer segments " * 4, "1", "failed"))
+    console = Console(file=StringIO(), width=width, record=True)
+    console.print(draw(look, None, "box:8000", width))
+    lines = console.export_text().splitlines()
+    headings = next(line for line in lines if line.startswith("model"))
+    assert "…" not in headings
+    (m,) = (line.split() for line in lines if line.startswith("m "))
+    assert {"ready", "3", "0.99"} <= set(m)
+    (cut,) = (line for line in lines if "segments" in line)
+    assert "failed" in cut.split()

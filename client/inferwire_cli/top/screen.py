@@ -110,7 +110,8 @@ def _models(rows: list[ModelRow], width: int) -> Table:
     table = new_table()
     for heading in columns:
         is_name = heading in ("model", "version", "state", "device")
-        table.add_column(heading, justify="left" if is_name else "right", no_wrap=True)
+        # Where a line is too short, it is the model's name that is cut, and not the numbers of all.
+        table.add_column(heading, justify="left" if is_name else "right", no_wrap=heading != "model")
     for row in rows:
         cells = _cells(row)
         table.add_row(*(cells[heading] for heading in columns))
@@ -120,7 +121,7 @@ def _models(rows: list[ModelRow], width: int) -> Table:
 def _cells(row: ModelRow) -> dict[str, str | Text]:
     """Give every cell there is, by its heading."""
     return {
-        "model": row.model.name,
+        "model": Text(row.model.name, no_wrap=True),
         "version": row.model.version,
         "state": Text(row.model.state, STATE_STYLES.get(row.model.state, "dim")),
         "device": row.device or NOTHING,
