@@ -109,3 +109,57 @@ def test_it_fits_the_terminal_and_keeps_what_counts(width: int) -> None:
     ):
         assert part in text
     assert "…" not in text
+
+
+def lines_of(models: int, height: int | None, note: str = "") -> list[str]:
+    """Draw so many models, of which the last has failed and the one before has jobs that wait."""
+    quiet = [ModelNow(f"m{number:02}", "1", "ready") for number in range(models - 2)]
+    look = seen(
+        2.0, scrape(100), *quiet, ModelNow("m", "1", "ready"), ModelNow("broken", "1", "failed", "no such file")
+    )
+    console = Console(file=StringIO(), width=80, record=True)
+    console.print(draw(look, None, "box:8000", 80, note, height))
+    return console.export_text().splitlines()
+
+
+def test_a_server_that_is_away_is_told_of_before_what_a_terminal_may_have_no_room_for() -> None:
+    note = "no HTTP server answers at box:8000"
+    lines = lines_of(40, 24, note)
+    assert lines[1] == note
+    assert len([line for line in lines if line]) <= 24
+    assert lines_of(40, None, note)[1] == note
+
+
+def test_of_more_models_than_there_is_room_for_those_that_somebody_looks_for_are_shown() -> None:
+    lines = lines_of(40, 24)
+    headings = next(number for number, line in enumerate(lines) if line.startswith("model"))
+    assert [line.split()[0] for line in lines[headings + 1 : headings + 3]] == ["broken", "m"]
+    # The 40, and the one of clients' own models.
+    assert lines[23].startswith("24 more: ")
+    assert lines[25] == "broken version 1: no such file"
+
+
+@pytest.mark.parametrize("height", [None, 50])
+def test_models_that_there_is_room_for_are_shown_in_their_order(height: int | None) -> None:
+    lines = lines_of(40, height)
+    assert [line.split()[0] for line in lines[6:47]] == [
+        *(f"m{number:02}" for number in range(38)),
+        "m",
+        "broken",
+        "(uploaded)",
+    ]
+    assert not any("more: " in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_long_name_is_cut_and_leaves_everything_else_whole(width: int) -> None:
+    look = seen(2.0, scrape(100), ModelNow("m", "1", "ready"), ModelNow("customer segments " * 4, "1", "failed"))
+    console = Console(file=StringIO(), width=width, record=True)
+    console.print(draw(look, None, "box:8000", width))
+    lines = console.export_text().splitlines()
+    headings = next(line for line in lines if line.startswith("model"))
+    assert "…" not in headings
+    (m,) = (line.split() for line in lines if line.startswith("m "))
+    assert {"ready", "3", "0.99"} <= set(m)
+    (cut,) = (line for line in lines if "segments" in line)
+    assert "failed" in cut.split()

@@ -117,6 +117,8 @@ def test_pods_are_spread_over_nodes(deployment: Any, pod: Any) -> None:
     (spread,) = pod["topologySpreadConstraints"]
     assert spread["topologyKey"] == "kubernetes.io/hostname"
     assert spread["labelSelector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
+    # Else two new pods come to one node, where they are even with the old ones that then go.
+    assert spread["matchLabelKeys"] == ["pod-template-hash"]
 
 
 def test_every_mounted_file_is_on_a_volume(pod: Any, container: Any) -> None:

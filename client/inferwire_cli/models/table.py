@@ -20,6 +20,9 @@ from inferwire_cli.terminal import ending_in_a_code, in_short, new_console, new_
 
 STATE_STYLES = {"ready": "green", "failed": "bold red", "loading": "yellow", "warming": "yellow", "draining": "yellow"}
 
+SHORT_NAME = 20
+"""Where no name has more characters, none is broken."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -51,9 +54,12 @@ def show(address: str | None, root_certificates: Path | None, *, as_json: bool) 
 def as_table(rows: Sequence[Row]) -> Table:
     """Lay the versions out."""
     table = new_table()
-    for heading in ("model", "version", "state", "device"):
+    # Where a line is too short, ports and long names go on in the next, and everything else is whole.
+    longest = max(len(row.status.name) for row in rows)
+    table.add_column("model", overflow="fold", no_wrap=longest <= SHORT_NAME)
+    for heading in ("version", "state", "device"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("slots", justify="right")
+    table.add_column("slots", justify="right", no_wrap=True)
     table.add_column("inputs, → outputs", overflow="fold")
     for row in rows:
         table.add_row(*_cells(row))

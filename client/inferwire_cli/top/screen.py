@@ -38,23 +38,50 @@ NARROW_FROM = 80
 """The columns of models, for terminals that have so many characters in a line and for others."""
 
 
-def draw(now: Look, before: Look | None, where: str, width: int, note: str = "") -> RenderableType:
-    """Draw a look, with what happened since the one before; the note is a line of its own."""
-    return Group(*_parts(now, before, where, width), *([Text(f"\n{note}", "red")] if note else []))
+def draw(
+    now: Look, before: Look | None, where: str, width: int, note: str = "", height: int | None = None
+) -> RenderableType:
+    """Draw a look, with what happened since the one before.
+
+    The note comes before all that a terminal may be too small for. Without a height, everything is drawn.
+    """
+    return Group(*_parts(now, before, where, width, note, height))
 
 
-def _parts(now: Look, before: Look | None, where: str, width: int) -> Iterator[RenderableType]:
+def _parts(
+    now: Look, before: Look | None, where: str, width: int, note: str, height: int | None
+) -> Iterator[RenderableType]:
     process = process_of(now, before)
     cpus = "" if process.cpus is None else f", {process.cpus:.1f} processors"
     yield Text.assemble((f"{now.server} at {where}", "bold"), f": {process.memory_mb:,.0f} MiB{cpus}")
+    if note:
+        yield Text(note, "red")
     yield Text("")
     yield _devices(now, before)
     yield Text("")
-    rows = list(model_rows(now, before))
+    every = list(model_rows(now, before))
+    # Other lines: that of the server, two empty ones, two of headings, and those of the note, broken between words.
+    others = 5 + len(now.devices) + (len(note) // width + 2 if note else 0)
+    rows = every if height is None else _fitting(every, height - others)
     yield _models(rows, width) if rows else Text("the server serves no models")
+    if len(rows) < len(every):
+        yield Text(f"{len(every) - len(rows)} more: a larger window shows them, and so does --once", "dim")
     for row in rows:
         if row.model.reason:
             yield Text(f"\n{row.model.name} version {row.model.version}: {in_short(row.model.reason)}", "dim")
+
+
+def _fitting(rows: list[ModelRow], room: int) -> list[ModelRow]:
+    """Give the rows that there is room for. Where it is not enough, those that somebody looks for come first."""
+    if len(rows) <= room:
+        return rows
+    # One line says how many are left out.
+    return sorted(rows, key=_standing)[: max(room - 1, 1)]
+
+
+def _standing(row: ModelRow) -> tuple[bool, int, float, int]:
+    """Order rows: those of failed models, then by what waits, and then by what runs or has run."""
+    return row.model.state != "failed", -row.queued, -(row.per_second or 0.0), -row.jobs
 
 
 def _devices(now: Look, before: Look | None) -> Table:
@@ -83,7 +110,8 @@ def _models(rows: list[ModelRow], width: int) -> Table:
     table = new_table()
     for heading in columns:
         is_name = heading in ("model", "version", "state", "device")
-        table.add_column(heading, justify="left" if is_name else "right", no_wrap=True)
+        # Where a line is too short, it is the model's name that is cut, and not the numbers of all.
+        table.add_column(heading, justify="left" if is_name else "right", no_wrap=heading != "model")
     for row in rows:
         cells = _cells(row)
         table.add_row(*(cells[heading] for heading in columns))
@@ -93,7 +121,7 @@ def _models(rows: list[ModelRow], width: int) -> Table:
 def _cells(row: ModelRow) -> dict[str, str | Text]:
     """Give every cell there is, by its heading."""
     return {
-        "model": row.model.name,
+        "model": Text(row.model.name, no_wrap=True),
         "version": row.model.version,
         "state": Text(row.model.state, STATE_STYLES.get(row.model.state, "dim")),
         "device": row.device or NOTHING,

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
+from rich.console import Console, RenderableType
 from rich.live import Live
 
 from inferwire.errors import InferwireError
@@ -37,7 +38,7 @@ def show(
         with (
             suppress(KeyboardInterrupt),  # from the first drawing on it is a way to end it
             pressed_keys() as wait,
-            Live(draw(first, None, name, console.width), console=console, screen=True, auto_refresh=False) as live,
+            Live(_drawn(first, None, name, console), console=console, screen=True, auto_refresh=False) as live,
         ):
             _watch(live, first, server, wait, interval_s)
 
@@ -69,4 +70,9 @@ def _watch(live: Live, first: Look, server: HttpServer, wait: Wait, interval_s: 
             before, last, note = last, look(server), ""
         except InferwireError as error:
             before, note = None, f"{error}; seen last {monotonic() - last.at_s:.0f} s ago"
-        live.update(draw(last, before, name, live.console.width, note), refresh=True)
+        live.update(_drawn(last, before, name, live.console, note), refresh=True)
+
+
+def _drawn(now: Look, before: Look | None, name: str, console: Console, note: str = "") -> RenderableType:
+    """Draw a look for the terminal as large as it is now."""
+    return draw(now, before, name, console.width, note, console.height)

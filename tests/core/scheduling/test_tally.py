@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -21,6 +23,16 @@ def test_a_value_lies_below_the_first_bound_that_it_does_not_exceed(value: float
     histogram = Histogram((1.0, 2.0))
     histogram.observe(value)
     assert (histogram.counts, histogram.count, histogram.total) == (counts, 1, value)
+
+
+def test_the_bounds_of_times_tell_a_long_wait_from_a_longer_one() -> None:
+    """Large models take some ten seconds, and jobs for them wait for several of these."""
+    histogram = Histogram(SECONDS_BUCKETS)
+    for seconds in (0.00009, 11.0, 30.0, 60.0, 101.0):
+        histogram.observe(seconds)
+    assert histogram.counts[0] == 1
+    assert histogram.counts[-4:] == [1, 1, 1, 1]
+    assert all(1.9 < after / before < 2.6 for before, after in pairwise(SECONDS_BUCKETS))
 
 
 def test_a_finished_job_is_counted_with_its_times() -> None:

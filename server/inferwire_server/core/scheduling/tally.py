@@ -16,8 +16,11 @@ from inferwire_server.core.scheduling.job import FINISHED, INVALID, Job, JobStat
 from inferwire_server.core.scheduling.lane import ModelKey
 from inferwire_server.core.scheduling.stacks import count_ends
 
-SECONDS_BUCKETS = (1e-4, 2.5e-4, 5e-4, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""The bounds between which times are counted, in seconds."""
+SECONDS_BUCKETS = (
+    *(1e-4, 2.5e-4, 5e-4, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
+    *(0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0),
+)
+"""The bounds between which times are counted, in seconds: from a tiny model's inference to the wait in a long queue."""
 
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """The bounds between which inferences are counted by how many executions each of them ran."""
