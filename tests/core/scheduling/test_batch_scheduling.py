@@ -315,6 +315,11 @@ def test_of_a_model_without_batching_a_slot_runs_as_many_one_by_one_as_are_soon_
         now += LONGEST_TURN_S * 2
         scheduler.report("m", 0, outcomes(1), now)
     assert counts(scheduler.divide("m", a_stack(3).work)) == [1] * 3
+    for _ in range(100):
+        submitted(scheduler, a_job(now=now), now=now)
+        now += LONGEST_TURN_S / 7.5
+        scheduler.report("m", 0, outcomes(1), now)
+    assert counts(scheduler.divide("m", a_stack(20).work)) == [7, 7, 6]
 
 
 def test_a_stack_whose_executions_are_dropped_one_by_one_ends_with_the_last() -> None:
