@@ -291,6 +291,8 @@ def test_a_stack_is_cut_into_what_the_model_runs_together() -> None:
     assert counts(scheduler.divide("m", nines)) == [1, 1]
     none = Work((Tensor(U8, (0, 1), b""),), (0,), executions=2)
     assert counts(scheduler.divide("m", none)) == [1, 1]
+    of_two_kinds = Work((Tensor(U8, (4, 1), bytes(4)), Tensor(U8, (2, 1), bytes(2))), (0,), executions=2)
+    assert counts(scheduler.divide("m", of_two_kinds)) == [1, 1]
     profiled = a_stack(2).work._replace(is_profiled=True)
     assert counts(scheduler.divide("m", profiled)) == [1, 1]
 
