@@ -207,6 +207,8 @@ def test_a_session_keeps_so_much_and_no_more_and_what_is_freed_makes_room(
     with pytest.raises(ServingError, match="keeps 1872 of at most 2000 bytes; free some first, or start") as caught:
         tensors.create(StoredTensor(session, 4), F32, (2, 4))
     assert caught.value.code is Code.TOO_LARGE
+    with pytest.raises(ServingError, match=r"a tensor of \d+ bytes is too much"):
+        tensors.create(StoredTensor(session, 4), BY_NAME["string"], (2**50,))
     tensors.create(StoredTensor(session, 1), F32, (9,))
     tensors.release(session, [2, 99])
     tensors.create(StoredTensor(session, 4), F32, (8,))
