@@ -55,7 +55,9 @@ def test_work_goes_together_that_differs_in_its_rows_alone() -> None:
     assert group(work((1, 4), outputs=(0, 1))) != group(work((1, 4), outputs=(1, 0)))
 
 
-@pytest.mark.parametrize("alone", [work(), work(()), work((0, 4)), work((9, 4)), work((1, 4), (2, 4)), work((1, 4), ())])
+@pytest.mark.parametrize(
+    "alone", [work(), work(()), work((0, 4)), work((9, 4)), work((1, 4), (2, 4)), work((1, 4), ())]
+)
 def test_work_without_rows_of_its_own_runs_alone(alone: Work) -> None:
     assert Batching(8).group(alone) is None
 
