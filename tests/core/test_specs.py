@@ -205,6 +205,13 @@ def test_strings_that_are_very_many_are_seen_by_the_slot_that_reads_them(count: 
         assert refusal(model, ("x", malformed)).startswith(reason)
 
 
+def test_very_many_strings_that_cannot_be_in_their_bytes_are_refused_at_once() -> None:
+    model = a_model(port("x", element_type="string"))
+    count = MOST_STRINGS + 1
+    short = Tensor(BY_NAME["string"], (count,), bytes(4 * count - 1))
+    assert refusal(model, ("x", short)).startswith(f"input 'x' of model 'm' is no string[{count}]: ")
+
+
 @pytest.mark.parametrize("count", [MOST_STRINGS, MOST_STRINGS + 2])
 def test_strings_of_a_stack_are_looked_at_or_refused(count: int) -> None:
     model = a_model(port("x", element_type="string"))

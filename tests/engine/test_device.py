@@ -122,6 +122,15 @@ async def test_as_many_run_as_there_are_slots_and_the_others_wait() -> None:
         assert repr(rig.device) == "<Device CPU: 2/2 slots busy, 3/4 queued>"
 
 
+async def test_jobs_one_after_the_other_run_on_one_thread() -> None:
+    async with a_rig(is_open=True) as rig:
+        await rig.submit()[1]
+        threads = threading.active_count()
+        for _ in range(3):
+            await rig.submit()[1]
+        assert threading.active_count() == threads
+
+
 def fail(_: Sequence[Tensor], error: BaseException) -> tuple[Tensor, ...]:
     raise error
 
@@ -283,6 +292,19 @@ async def test_a_running_job_is_cancelled_at_once_and_its_slot_when_it_reports(c
         assert rig.device.occupancy.running == 1
         await rig.is_usable()
         assert rig.tally.outcomes["cancelled"] == 1
+
+
+async def test_a_cancelled_job_of_a_binding_is_stopped_where_it_runs() -> None:
+    async with a_rig() as rig:
+        rig.device.add_model("bound", Opened(rig.model, ModelSlots.of(rig.model, 1)), Terms(binding=BindingTerms()))
+        job = Job("bound", WORK, 0.0, binding=rig.device.bind("bound", lambda _: None))
+        rig.device.submit(job)
+        await rig.held(1)
+        rig.device.cancel(job, "not wanted")
+        async with asyncio.timeout(10.0):
+            while rig.device.occupancy_of("bound").running:
+                await asyncio.to_thread(int)
+        await rig.device.remove_model("bound", GONE)
 
 
 async def test_a_job_is_cancelled_before_its_thread_has_it() -> None:

@@ -103,8 +103,9 @@ def test_jpeg_pixels_are_those_of_the_decoder(slot: PictureSlot) -> None:
     np.testing.assert_array_equal(pixels_of(slot, file)[0], np.asarray(Image.open(BytesIO(file))))
 
 
-def test_no_picture_is_a_batch_of_none() -> None:
+def test_no_picture_is_a_batch_of_none(slot: PictureSlot) -> None:
     assert pixels_of(model(2, 4, Pictures()).create_slot()).shape == (0, 2, 4, 3)
+    assert pixels_of(slot).shape == (0, 0, 0, 3)
 
 
 def turned() -> bytes:

@@ -300,6 +300,11 @@ NO_BATCH = "there is no max_batch (INFERWIRE_MAX_BATCH), the most rows of one in
             {},
             f"m/inferwire.toml: properties.INFERWIRE_PREFERRED_BATCHES is 8: {TOO_LARGE}",
         ),
+        (
+            "max_batch = 4\n[properties]\nINFERWIRE_PREFERRED_BATCHES = 4",
+            {"preferred_batches": [8]},
+            f"a load: preferred_batches is [8]: {TOO_LARGE}",
+        ),
     ],
 )
 def test_batches_that_contradict_themselves_are_refused_by_where_they_are_said(

@@ -13,6 +13,7 @@ from tests.service.echoing import ROW, a_model, an_inference
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.callers import at_host
 from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
@@ -41,6 +42,13 @@ async def test_a_named_job_is_waited_for_and_its_result_kept_until_released(serv
         assert jobs.result(job_id).result() == (ROW,)
         jobs.release(job_id)
         await is_forgotten(server, job_id)
+
+
+async def test_a_named_job_has_its_turn_among_its_callers_others(serving: Serving) -> None:
+    async with serving(a_model()) as server:
+        jobs = server.services.jobs
+        job = await jobs.wait(jobs.start(an_inference(), at_host("a")), math.inf)
+        assert job.caller == at_host("a")
 
 
 async def is_forgotten(server: Composition, job_id: str) -> None:

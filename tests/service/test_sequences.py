@@ -101,10 +101,11 @@ async def test_sessions_do_not_see_each_other_s_sequences(counting: Counting) ->
         for session in (mine, yours, None):
             await rig.infer(1, session, is_start=True)
         await rig.infer(1, mine)
+        await rig.infer(2, mine, is_start=True)
         assert [await rig.count(1, session) for session in (mine, yours, None)] == [2, 1, 1]
         rig.inference.release_sequences(mine, [1, 99])
         assert (await refused(rig.infer(1, mine))).code is Code.SEQUENCE_NOT_FOUND
-        assert await rig.count(1, yours) == 1
+        assert await rig.count(1, yours) == await rig.count(2, mine) == 1
 
 
 async def test_states_are_read_written_and_reset_behind_the_inferences_before(counting: Counting) -> None:

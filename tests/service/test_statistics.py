@@ -108,3 +108,17 @@ async def test_a_refused_job_has_failed_and_a_reload_forgets_nothing(serving: Co
         await asyncio.gather(*jobs)
         (found,) = server.services.statistics.read("m")
         assert (found.success.count, found.fail.count) == (3, 1)
+
+
+async def test_what_ran_before_a_reload_on_another_device_is_counted_though_nothing_has_run_there(
+    serving: ComposeFakes,
+) -> None:
+    model = FakeModel(echo_spec("m"))
+    async with serving(model, allow_model_control=True) as server:
+        await run(server, rows(1))
+        model.devices = ("GPU",)
+        await server.services.models.load("m")
+        assert [device.name for device in server.engine.devices] == ["CPU", "GPU"]
+        (found,) = server.services.statistics.read("m")
+        assert found.success.count == 1
+        assert found.last_s is not None

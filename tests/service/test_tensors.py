@@ -216,6 +216,12 @@ def test_a_session_keeps_so_much_and_no_more_and_what_is_freed_makes_room(
     assert repr(tensors) == "<TensorService: 1 tensors of 1 sessions>"
 
 
+def test_strings_that_would_take_too_much_are_refused_before_they_do(tensors: TensorService, session: Session) -> None:
+    with pytest.raises(ServingError, match=f"a tensor of {2**52} bytes is too much") as caught:
+        tensors.create(StoredTensor(session, 1), BY_NAME["string"], (2**50,))
+    assert caught.value.code is Code.TOO_LARGE
+
+
 async def test_all_sessions_together_keep_so_much_and_no_more(tensors: TensorService, session: Session) -> None:
     other, third = Session("other", ""), Session("third", "")
     tensors.create(StoredTensor(session, 1), F32, (300,))

@@ -291,6 +291,8 @@ def test_a_stack_is_cut_into_what_the_model_runs_together() -> None:
     assert counts(scheduler.divide("m", nines)) == [1, 1]
     none = Work((Tensor(U8, (0, 1), b""),), (0,), executions=2)
     assert counts(scheduler.divide("m", none)) == [1, 1]
+    of_two_kinds = Work((Tensor(U8, (4, 1), bytes(4)), Tensor(U8, (2, 1), bytes(2))), (0,), executions=2)
+    assert counts(scheduler.divide("m", of_two_kinds)) == [1, 1]
     profiled = a_stack(2).work._replace(is_profiled=True)
     assert counts(scheduler.divide("m", profiled)) == [1, 1]
 
@@ -315,6 +317,11 @@ def test_of_a_model_without_batching_a_slot_runs_as_many_one_by_one_as_are_soon_
         now += LONGEST_TURN_S * 2
         scheduler.report("m", 0, outcomes(1), now)
     assert counts(scheduler.divide("m", a_stack(3).work)) == [1] * 3
+    for _ in range(100):
+        submitted(scheduler, a_job(now=now), now=now)
+        now += LONGEST_TURN_S / 7.5
+        scheduler.report("m", 0, outcomes(1), now)
+    assert counts(scheduler.divide("m", a_stack(20).work)) == [7, 7, 6]
 
 
 def test_a_stack_whose_executions_are_dropped_one_by_one_ends_with_the_last() -> None:

@@ -35,6 +35,7 @@ def work(*shapes: tuple[int, ...], outputs: tuple[int, ...] = (0,)) -> Work:
         ((0,), "the largest batch is 0 rows, expected 1 or more"),
         ((4, -0.5), "the longest delay of a batch is -0.5 seconds, expected 0 or more"),
         ((4, float("nan")), "the longest delay of a batch is nan seconds, expected 0 or more"),
+        ((4, float("inf")), "the longest delay of a batch is inf seconds, expected 0 or more"),
         ((4, 0.0, (2, 5)), "a preferred batch is 5 rows, expected 1 to 4"),
         ((4, 0.0, (0,)), "a preferred batch is 0 rows, expected 1 to 4"),
     ],
@@ -54,7 +55,9 @@ def test_work_goes_together_that_differs_in_its_rows_alone() -> None:
     assert group(work((1, 4), outputs=(0, 1))) != group(work((1, 4), outputs=(1, 0)))
 
 
-@pytest.mark.parametrize("alone", [work(), work(()), work((0, 4)), work((9, 4)), work((1, 4), (2, 4))])
+@pytest.mark.parametrize(
+    "alone", [work(), work(()), work((0, 4)), work((9, 4)), work((1, 4), (2, 4)), work((1, 4), ())]
+)
 def test_work_without_rows_of_its_own_runs_alone(alone: Work) -> None:
     assert Batching(8).group(alone) is None
 

@@ -248,9 +248,12 @@ def test_a_model_that_goes_ends_its_bindings() -> None:
     assert scheduler.release(busy, 3.0) == []
 
 
-def test_a_job_on_a_binding_that_has_ended_is_a_bug() -> None:
+@pytest.mark.parametrize("has_jobs", [False, True])
+def test_a_job_on_a_binding_that_was_released_is_a_bug(has_jobs: bool) -> None:
     scheduler = a_scheduler()
     binding = bind(scheduler)
+    if has_jobs:
+        scheduler.submit(a_job(binding), 0.0)
     scheduler.release(binding, 0.0)
     with pytest.raises(AssertionError, match="takes no more jobs; this is a bug"):
         scheduler.submit(a_job(binding), 0.0)

@@ -11,6 +11,7 @@ from inferwire_server.core.scheduling.caller_turns import MOST_SERVED, CallerTur
 from inferwire_server.core.scheduling.effects import Effect, Start
 from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Terms
+from inferwire_server.core.scheduling.queue import JobQueue
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
 
@@ -106,6 +107,20 @@ def test_callers_that_have_nothing_waiting_are_forgotten_and_those_that_wait_kee
         assert started(scheduler.report("m", 0, DONE, 3.0)) == [(urgent,)]
         assert len(served) <= MOST_SERVED
     assert (at_host("patient"), -1) in served
+
+
+def test_where_very_many_wait_it_is_not_at_each_turn_that_others_are_looked_for_to_forget() -> None:
+    turns = CallerTurns()
+    queue = JobQueue(turns)
+    for index in range(MOST_SERVED + 1):
+        job = a_job(f"caller {index}")
+        queue.push(job)
+        turns.serve(job, turns.of(job))
+    assert turns.are_many
+    turns.forget_but([queue])
+    assert not turns.are_many
+    turns.serve(other := a_job("one more"), turns.of(other))
+    assert not turns.are_many
 
 
 def test_turns_say_how_many_callers_they_remember() -> None:

@@ -15,8 +15,11 @@ from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.scheduling.queue import JobQueue
 
 
-def make_job(priority: int = 0, deadline: float | None = None, caller: str | None = None) -> Job:
-    return Job("m", Work((), ()), 0.0, priority, deadline, caller=None if caller is None else at_host(caller))
+def make_job(
+    priority: int = 0, deadline: float | None = None, caller: str | None = None, executions: int = 1, size: int = 0
+) -> Job:
+    work = Work((), (), executions=executions, carried_bytes=size)
+    return Job("m", work, 0.0, priority, deadline, caller=None if caller is None else at_host(caller))
 
 
 def jobs_of(caller: str, count: int, priority: int = 0) -> list[Job]:
@@ -63,15 +66,16 @@ def test_queues_that_share_arrivals_can_be_compared() -> None:
     assert one.first_rank < other.first_rank
 
 
-def test_many_removed_jobs_are_not_kept() -> None:
+def test_many_removed_jobs_are_not_kept_and_the_others_go_in_order() -> None:
     queue = JobQueue()
-    kept, *removed = jobs = [make_job() for _ in range(100)]
+    jobs = [make_job(priority=index % 7, caller=f"{index}") for index in range(100)]
+    kept = jobs[:20]
     for job in jobs:
         queue.push(job)
-    for job in removed:
+    for job in jobs[20:]:
         queue.remove(job)
-    assert len(queue._heap) <= 10  # pyright: ignore[reportPrivateUsage]
-    assert queue.pop() is kept
+    assert len(queue._heap) <= 48  # pyright: ignore[reportPrivateUsage]
+    assert popped(queue) == sorted(kept, key=lambda job: -job.priority)
 
 
 def test_callers_take_turns_however_many_jobs_one_of_them_has() -> None:
@@ -170,9 +174,20 @@ class QueueMachine(RuleBasedStateMachine):
         caller=st.sampled_from((None, "a", "b")),
         rows=st.integers(1, 3),
         deadline=st.none() | st.floats(0.0, 9.0),
+        executions=st.integers(1, 3),
+        size=st.integers(0, 3),
     )
-    def push(self, queue: int, priority: int, caller: str | None, rows: int = 1, deadline: float | None = None) -> None:
-        job = make_job(priority, deadline, caller)
+    def push(
+        self,
+        queue: int,
+        priority: int,
+        caller: str | None,
+        rows: int = 1,
+        deadline: float | None = None,
+        executions: int = 1,
+        size: int = 0,
+    ) -> None:
+        job = make_job(priority, deadline, caller, executions, size)
         self.rows[job] = rows
         self.queues[queue].push(job, rows)
         self.waiting.append((job, queue))
@@ -208,6 +223,8 @@ class QueueMachine(RuleBasedStateMachine):
             waiting = self.of(index)
             assert len(queue) == len(waiting)
             assert queue.rows == sum(self.rows[job] for job in waiting)
+            assert queue.executions == sum(job.work.executions for job in waiting)
+            assert queue.carried_bytes == sum(job.work.carried_bytes for job in waiting)
             assert set(queue) == set(waiting)
             assert not waiting or queue.oldest is waiting[0]
             assert queue.first_deadline == min(

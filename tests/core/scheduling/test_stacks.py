@@ -193,3 +193,4 @@ def test_the_shapes_of_an_inference_have_the_rows_of_all_its_work() -> None:
     assert inference_shapes([Work((one,), (0,)), Work((three,), (0,))]) == ((4, 2),)
     assert inference_shapes([Work((three,), (0,), executions=3)]) == ((3, 2),)
     assert inference_shapes([Work((three,), (0,), executions=3, one_by_one=True)]) == ((1, 2),)
+    assert inference_shapes([Work((Tensor(U8, (), b"1"),), (0,), one_by_one=True)]) == ((),)

@@ -226,6 +226,8 @@ def test_a_stream_that_the_peer_gives_up_sends_nothing_more() -> None:
     stream.answer(STATUS, (b"ab",), 2, TRAILERS)
     way.told()
     stream.end()
+    # A peer that never takes more may give up any number of them.
+    assert repr(way.out) == "<Outflow: open, 0 streams wait, 0 bytes of window>"
     way.let_in(100)
     assert way.told() == []
     assert (way.over, stream.is_over, heard.ends) == ([], True, 1)

@@ -46,7 +46,7 @@ class Binding:
         on_end: Is called with it, once, when it has ended.
         jobs: How many of its jobs wait or run.
         has_states: Whether a job of it ran.
-        is_ending: Whether it takes no more jobs and ends with the last one it has.
+        is_ending: Whether it takes no more jobs and ends with the last one it has, or has ended.
     """
 
     model: Hashable
@@ -111,7 +111,7 @@ class Bindings:
 
     def begin_job(self, binding: Binding) -> None:
         """Record that a job of a binding waits."""
-        if binding.has_ended or binding.is_ending:
+        if binding.is_ending:
             raise bug(f"{binding!r} takes no more jobs")
         binding.jobs += 1
         self._idle.pop(binding, None)
@@ -129,7 +129,7 @@ class Bindings:
 
     def release(self, binding: Binding) -> list[Binding]:
         """Take no more jobs for a binding, and give it if it has none and so has ended."""
-        if binding.has_ended or binding.is_ending:
+        if binding.is_ending:
             return []
         binding.is_ending = True
         return [] if binding.jobs else self._end(binding)
