@@ -197,6 +197,17 @@ def test_settings_that_are_there_and_no_file_fail_their_model(tmp_path: Path, ma
     assert failed.value.code is Code.MODEL_FAILED
 
 
+@pytest.mark.parametrize("name", ["inferwire.toml", "config.pbtxt"])
+def test_a_model_is_due_again_once_settings_that_led_nowhere_are_gone(tmp_path: Path, name: str) -> None:
+    lay_out(tmp_path, "m/1/m.xml")
+    link_to_nothing(tmp_path / "m" / name)
+    (broken,) = Repository(tmp_path, Latest()).served()
+    before = broken.fingerprint()
+    (tmp_path / "m" / name).unlink()
+    (whole,) = Repository(tmp_path, Latest()).served()
+    assert whole.fingerprint() != before
+
+
 def test_a_model_needs_no_settings(tmp_path: Path) -> None:
     entries = lay_out(tmp_path, "inferwire.toml", "a.onnx", "b/1/m.xml").scan()
     assert [entry.settings() for entry in entries] == [ModelSettings(), ModelSettings()]

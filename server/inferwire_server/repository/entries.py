@@ -67,7 +67,9 @@ class Entry:
         settings = () if beside is None else beside.parent.glob("*")
         marks = frozenset(mark for file in (*self._files(), *settings) if (mark := _mark(file)))
         said = [dict(layer.table) for layer in self.overrides]
-        return marks | {(self.obstacle, str(self.rival), json.dumps(said, sort_keys=True))}
+        # A settings file that cannot be read, as a link that leads nowhere, has no mark.
+        paths = (str(path) for path in (self.rival, self.settings_file, self.config_file))
+        return marks | {(self.obstacle, *paths, json.dumps(said, sort_keys=True))}
 
     def is_partly_other(self, before: Fingerprint, now: Fingerprint) -> bool:
         """Whether of the version's own files some are others and some are not."""
