@@ -41,6 +41,11 @@ def test_it_is_there_until_it_is_closed(temporary: Path) -> None:
     assert not any(temporary.iterdir())
 
 
+def test_one_that_nobody_has_is_gone(temporary: Path) -> None:
+    OwnFolder()
+    assert not any(temporary.iterdir())
+
+
 @pytest.mark.parametrize("named", ["nowhere/x", "file"])
 def test_where_the_folder_that_is_named_cannot_be_used_no_other_is_taken(
     temporary: Path, monkeypatch: pytest.MonkeyPatch, named: str
