@@ -35,7 +35,10 @@ class OwnFolder:
         # Others see the mark once it is locked, and not before.
         unlocked = self.path / f"{_MARK}.new"
         self._lock = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
+        # What removes old temporary files, as systemd-tmpfiles does, passes over a folder that is locked.
+        self._in_use = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         with suppress(OSError):
+            flock(self._in_use, LOCK_EX | LOCK_NB)
             flock(self._lock, LOCK_EX | LOCK_NB)
             unlocked.rename(self.path / _MARK)
 
@@ -45,6 +48,7 @@ class OwnFolder:
     def close(self) -> None:
         """Remove it."""
         self._remove()
+        os.close(self._in_use)
         os.close(self._lock)
 
 
