@@ -90,7 +90,8 @@ class Entry:
             return ()
         if self.location.is_file():
             return self.location.parent.glob(f"{escape(self.location.stem)}.*")
-        return self.location.rglob("*")
+        # What cannot be listed has gone since, or the model fails as it is read, and no other does.
+        return (Path(folder, name) for folder, _, names in os.walk(self.location) for name in names)
 
     def settings(self) -> ModelSettings:
         """Read the model's settings; the defaults where it has no file.
