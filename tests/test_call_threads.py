@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
+from tests.engine.conftest import no_new_threads
 
 from inferwire_server.call_threads import CallThreads
 from inferwire_server.engine.fake_backend import Gate
@@ -70,3 +71,26 @@ async def test_what_a_call_raises_that_nobody_waits_for_is_nobody_s() -> None:
         call.cancel()
         gate.open()
         assert await threads.left(10.0) == []
+
+
+async def test_where_the_system_gives_no_thread_calls_wait_for_those_that_there_are() -> None:
+    async with opened() as (threads, gate):
+        held = asyncio.ensure_future(asyncio.to_thread(Device(gate).read))
+        await asyncio.get_running_loop().run_in_executor(threads, gate.wait_held, 1)
+        with no_new_threads():
+            calls = [asyncio.ensure_future(asyncio.to_thread(sorted, [2, 1])) for _ in range(20)]
+            await asyncio.sleep(0)
+        gate.open()
+        assert await asyncio.gather(*calls) == [[1, 2]] * 20
+        await held
+
+
+async def test_the_first_call_needs_no_thread_of_the_system_s() -> None:
+    async with opened():
+        with no_new_threads():
+            assert await asyncio.to_thread(sorted, [2, 1]) == [1, 2]
+
+
+def test_without_any_thread_there_are_none() -> None:
+    with no_new_threads(), pytest.raises(RuntimeError, match="can't start new thread"):
+        CallThreads()

@@ -13,7 +13,7 @@ from typing import TextIO
 
 import pytest
 
-from inferwire_server.log_lines import LineHandler
+from inferwire_server.log_lines import LineHandler, let_nobody_wait
 
 PAGE = 4096
 LOST = "log lines were lost, since nobody read them in time: "
@@ -129,3 +129,26 @@ def test_a_disk_that_is_full_is_waited_for_by_nobody() -> None:
         handler = LineHandler(full)
         handler.handle(logging.LogRecord("", logging.INFO, "", 0, "lost", None, None))
     assert repr(handler).endswith(": 1 lines lost>")
+
+
+def test_what_is_written_past_the_log_waits_for_nobody_either_and_other_writers_do(pipe: Pipe) -> None:
+    descriptor = pipe.stream.fileno()
+    others = os.dup(descriptor)
+    try:
+        let_nobody_wait(descriptor)
+        os.write(descriptor, bytes(2 * PAGE))
+        with pytest.raises(BlockingIOError):
+            os.write(descriptor, b"one more")
+        assert os.get_blocking(others)
+        assert os.get_inheritable(descriptor)
+    finally:
+        os.close(others)
+
+
+def test_what_is_no_pipe_stays_as_it_is(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as file:
+        let_nobody_wait(file.fileno())
+        assert os.get_blocking(file.fileno())
+    let_nobody_wait(file_that_is_closed := 1 << 20)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(file_that_is_closed)

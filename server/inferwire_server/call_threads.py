@@ -18,11 +18,20 @@ T = TypeVar("T")
 
 
 class CallThreads(ThreadPoolExecutor):
-    """An executor which knows the calls that have not ended. The loop's own is one."""
+    """An executor which knows the calls that have not ended. The loop's own is one.
+
+    It has a thread from the start: where the system gives no more of them, calls wait for those that there are.
+    """
 
     def __init__(self, limit: int | None = None, name: str = "call") -> None:
+        """Start a thread.
+
+        Raises:
+            RuntimeError: If the system gives none.
+        """
         super().__init__(limit, name)
         self._given: dict[Future[Any], Callable[..., Any]] = {}
+        super().submit(int)
 
     def __repr__(self) -> str:
         return f"<CallThreads: {self.calls} calls>"
@@ -38,6 +47,14 @@ class CallThreads(ThreadPoolExecutor):
         self._given[given] = fn
         given.add_done_callback(self._given.pop)
         return given
+
+    def _adjust_thread_count(self) -> None:
+        """Start a thread for a call that has been given, unless one is idle, or the system gives no more."""
+        try:
+            super()._adjust_thread_count()
+        except (RuntimeError, MemoryError):
+            if not self._threads:
+                raise
 
     async def left(self, timeout_s: float | None) -> list[str]:
         """Cancel the calls that have not begun, wait so long for the others, and name those that still run.

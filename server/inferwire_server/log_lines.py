@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import select
+from contextlib import suppress
+from stat import S_ISFIFO
 from typing import TextIO
 
 _PATIENCE_S = 0.1
@@ -12,6 +14,18 @@ _PATIENCE_S = 0.1
 
 _PIECE_BYTES = select.PIPE_BUF
 """How much goes into a pipe at once that has any room."""
+
+
+def let_nobody_wait(descriptor: int) -> None:
+    """Have lines that libraries write by themselves be lost as well, where it is a pipe that nobody reads.
+
+    The pipe is opened anew for that: others who write to it may have it as it was opened before, and they wait.
+    """
+    with suppress(OSError):  # it is another user's, or closed
+        if S_ISFIFO(os.fstat(descriptor).st_mode):
+            opened = os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
+            os.dup2(opened, descriptor)
+            os.close(opened)
 
 
 class LineHandler(logging.Handler):

@@ -25,6 +25,7 @@ from inferwire_server.errors import ServingError
 from inferwire_server.host.machine import cpu_limit
 from inferwire_server.host.malloc import keep_big_blocks
 from inferwire_server.host.open_files import take_all_that_are_allowed
+from inferwire_server.log_lines import let_nobody_wait
 from inferwire_server.openvino_backend.tokenizers import tokenizers_library
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
@@ -44,6 +45,8 @@ callers with long JSON take 7 to 14 ms, and with this 2 to 5."""
 
 def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
     """Serve as one of a server's processes until a signal, or whoever its role heeds, stops it; give the exit code."""
+    for descriptor in (1, 2):
+        let_nobody_wait(descriptor)
     logs.configure(settings.log_format, settings.log_level)
     workers.name_in_logs()
     keep_big_blocks()

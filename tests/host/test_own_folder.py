@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
 import pytest
@@ -38,6 +41,21 @@ def test_it_is_there_until_it_is_closed(temporary: Path) -> None:
     remove_left_behind()
     assert folder.path.is_dir()
     folder.close()
+    assert not any(temporary.iterdir())
+
+
+def test_what_removes_old_temporary_files_sees_that_it_is_in_use(temporary: Path) -> None:
+    with closing(OwnFolder()) as folder:
+        descriptor = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with pytest.raises(BlockingIOError):
+                flock(descriptor, LOCK_EX | LOCK_NB)
+        finally:
+            os.close(descriptor)
+
+
+def test_one_that_nobody_has_is_gone(temporary: Path) -> None:
+    OwnFolder()
     assert not any(temporary.iterdir())
 
 

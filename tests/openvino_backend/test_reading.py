@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
 import pytest
+from tests.conftest import without_rights
 from tests.openvino_backend.small_models import EXACT, compiled, f32, identity, parameter, saved
 
 from inferwire_proto.element_types import BY_NAME
@@ -40,6 +42,17 @@ def test_a_port_of_no_known_type_fails_with_a_sentence(backend: OpenVinoBackend,
     with pytest.raises(ServingError, match="input 0 has element type dynamic, expected a known one") as caught:
         backend.read(saved(tmp_path, [("y", x)], [x]))
     assert caught.value.code is Code.MODEL_FAILED
+
+
+def test_an_onnx_file_is_read_beside_one_that_nobody_may_look_at(
+    backend: OpenVinoBackend, readable_by_all: Path
+) -> None:
+    copy(DATA / "sigmoid.onnx", readable_by_all)
+    closed = readable_by_all / "closed"
+    closed.mkdir(0o000)
+    (readable_by_all / "other.onnx").symlink_to(closed / "other.onnx")
+    with without_rights():
+        assert compiled(backend, Source(readable_by_all / "sigmoid.onnx")).spec.inputs
 
 
 def test_an_onnx_file_is_read(backend: OpenVinoBackend) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+from shutil import rmtree
 
 import pytest
 from structlog.testing import capture_logs
@@ -197,6 +199,17 @@ def test_settings_that_are_there_and_no_file_fail_their_model(tmp_path: Path, ma
     assert failed.value.code is Code.MODEL_FAILED
 
 
+@pytest.mark.parametrize("name", ["inferwire.toml", "config.pbtxt"])
+def test_a_model_is_due_again_once_settings_that_led_nowhere_are_gone(tmp_path: Path, name: str) -> None:
+    lay_out(tmp_path, "m/1/m.xml")
+    link_to_nothing(tmp_path / "m" / name)
+    (broken,) = Repository(tmp_path, Latest()).served()
+    before = broken.fingerprint()
+    (tmp_path / "m" / name).unlink()
+    (whole,) = Repository(tmp_path, Latest()).served()
+    assert whole.fingerprint() != before
+
+
 def test_a_model_needs_no_settings(tmp_path: Path) -> None:
     entries = lay_out(tmp_path, "inferwire.toml", "a.onnx", "b/1/m.xml").scan()
     assert [entry.settings() for entry in entries] == [ModelSettings(), ModelSettings()]
@@ -217,6 +230,42 @@ def test_a_folder_that_cannot_be_read_is_a_model_that_does_not_load(
             assert entries[2].model_file().name == "m.xml"
     finally:
         (readable_by_all / closed).chmod(0o755)
+
+
+def test_a_folder_that_the_system_cannot_list_keeps_nobody_from_the_other_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = lay_out(tmp_path, "a.onnx", "b/1/m.xml")
+    monkeypatch.chdir(tmp_path / "b/1")
+    for name in ["long" * 60] * 20:  # in the end no path may be as long as theirs
+        Path(name).mkdir()
+        os.chdir(name)
+    assert [len(entry.fingerprint()) for entry in repository.served()] == [2, 2]
+    monkeypatch.undo()
+    rmtree(tmp_path / "b")
+
+
+def test_a_repository_that_cannot_be_read_is_named(readable_by_all: Path) -> None:
+    repository = lay_out(readable_by_all / "models", "a.onnx")
+    repository.root.chmod(0o000)
+    try:
+        with without_rights(), pytest.raises(ServingError) as caught:
+            repository.served()
+    finally:
+        repository.root.chmod(0o755)
+    assert caught.value.message == f"the model repository '{repository.root}' cannot be read: Permission denied"
+    assert caught.value.code is Code.INVALID_INPUT
+
+
+def test_where_no_more_files_can_be_opened_it_is_not_the_repository_that_cannot_be_read(tmp_path: Path) -> None:
+    repository = lay_out(tmp_path, "a.onnx")
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    setrlimit(RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            repository.served()
+    finally:
+        setrlimit(RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("name", ["b", "1"])

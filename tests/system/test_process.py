@@ -442,6 +442,25 @@ def test_a_server_whose_log_nobody_reads_serves_and_ends(workers: str) -> None:
             os.close(writer)
 
 
+def test_a_model_of_which_libraries_tell_the_log_by_themselves_fails_though_nobody_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "model.pb").write_bytes(b"\x00 is no model")
+    http_port, grpc_port = free_ports(2)
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, mmap.PAGESIZE)
+    os.write(writer, bytes(mmap.PAGESIZE))
+    command = [sys.executable, "-m", "inferwire_server", "--model-repository", str(tmp_path)]
+    ports = ["--http-port", str(http_port), "--grpc-port", str(grpc_port)]
+    with TemporaryFile() as nothing:
+        process = subprocess.Popen([*command, *ports], stdout=writer, stderr=writer)
+        try:
+            wait_until_ready(ServerProcess(process, grpc_port, http_port), nothing)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(reader)
+            os.close(writer)
+
+
 def test_variables_that_are_no_settings_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFERWIRE_API_KEYS_FILE", "keys")
     monkeypatch.setenv("INFERWIRE_API_KEY", "of a client")

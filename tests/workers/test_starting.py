@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from pathlib import Path
+
+import pytest
 
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.crew import Crew
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
+from inferwire_server.workers.followers import Followers
 from inferwire_server.workers.processes import Workers
 from inferwire_server.workers.role import Alone
 
@@ -47,3 +51,10 @@ async def test_a_follower_that_is_told_to_stop_neither_loads_to_the_end_nor_open
             assert not (await serving).has_stopped, "it is to end without the load, which goes on"
     finally:
         backend.may_end.set()
+
+
+async def test_one_that_cannot_be_started_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+    with pytest.raises(OSError, match="worker 2 cannot be started: No such file or directory"):
+        async with Followers(Workers(Crew.of(3)), 0.0):
+            pass

@@ -14,6 +14,7 @@ from pathlib import Path
 from shutil import rmtree
 from stat import S_ISDIR
 from tempfile import gettempdir, mkdtemp
+from weakref import finalize
 
 import structlog
 
@@ -26,14 +27,18 @@ _MARK = ".inferwire-process"
 
 
 class OwnFolder:
-    """A folder among the temporary files."""
+    """A folder among the temporary files, which also goes where whoever asked for it has gone before it was there."""
 
     def __init__(self) -> None:
         self.path = Path(mkdtemp(prefix=_PREFIX))
+        self._remove = finalize(self, rmtree, self.path, ignore_errors=True)
         # Others see the mark once it is locked, and not before.
         unlocked = self.path / f"{_MARK}.new"
         self._lock = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
+        # What removes old temporary files, as systemd-tmpfiles does, passes over a folder that is locked.
+        self._in_use = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         with suppress(OSError):
+            flock(self._in_use, LOCK_EX | LOCK_NB)
             flock(self._lock, LOCK_EX | LOCK_NB)
             unlocked.rename(self.path / _MARK)
 
@@ -42,7 +47,8 @@ class OwnFolder:
 
     def close(self) -> None:
         """Remove it."""
-        rmtree(self.path, ignore_errors=True)
+        self._remove()
+        os.close(self._in_use)
         os.close(self._lock)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, TypeAlias
 
 import openvino as ov
@@ -142,9 +143,10 @@ def _set_batch(model: ov.Model, batch: Dimension) -> None:
 def _stamps(source: Source) -> Iterator[tuple[Path, tuple[int, ...]]]:
     """Say what tells a model's files from others of their names: the time of a change cannot be set, others can."""
     for file in _files(source):
-        if file.is_file():
+        with suppress(OSError):  # it has gone since, or is another's beside it, which nobody may look at
             status = file.stat()
-            yield file, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            if S_ISREG(status.st_mode):
+                yield file, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _files(source: Source) -> Iterator[Path]:

@@ -67,7 +67,9 @@ class Entry:
         settings = () if beside is None else beside.parent.glob("*")
         marks = frozenset(mark for file in (*self._files(), *settings) if (mark := _mark(file)))
         said = [dict(layer.table) for layer in self.overrides]
-        return marks | {(self.obstacle, str(self.rival), json.dumps(said, sort_keys=True))}
+        # A settings file that cannot be read, as a link that leads nowhere, has no mark.
+        paths = (str(path) for path in (self.rival, self.settings_file, self.config_file))
+        return marks | {(self.obstacle, *paths, json.dumps(said, sort_keys=True))}
 
     def is_partly_other(self, before: Fingerprint, now: Fingerprint) -> bool:
         """Whether of the version's own files some are others and some are not."""
@@ -88,7 +90,8 @@ class Entry:
             return ()
         if self.location.is_file():
             return self.location.parent.glob(f"{escape(self.location.stem)}.*")
-        return self.location.rglob("*")
+        # What cannot be listed has gone since, or the model fails as it is read, and no other does.
+        return (Path(folder, name) for folder, _, names in os.walk(self.location) for name in names)
 
     def settings(self) -> ModelSettings:
         """Read the model's settings; the defaults where it has no file.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from errno import EMFILE, ENFILE
 from pathlib import Path
 from types import MappingProxyType
 
@@ -74,7 +75,7 @@ class Repository:
         """List the versions to serve, by name, then by version; warn once of each folder that holds none.
 
         Raises:
-            ServingError: INVALID_INPUT if there is no such folder or file.
+            ServingError: INVALID_INPUT if there is no such folder or file, or it cannot be read.
         """
         models: dict[str, list[Entry]] = {}
         for entry in overridden(self.scan(), overrides):
@@ -90,9 +91,15 @@ class Repository:
         """List every version of every model, by name, then by version.
 
         Raises:
-            ServingError: INVALID_INPUT if there is no such folder or file.
+            ServingError: INVALID_INPUT if there is no such folder or file, or it cannot be read.
         """
-        return one_of_each(map(named_in_utf8, self._entries()))
+        try:
+            return one_of_each(map(named_in_utf8, self._entries()))
+        except OSError as error:
+            if error.errno in (EMFILE, ENFILE):
+                raise  # callers are told of that, too, and to try again
+            reason = f"the model repository '{as_utf8(str(self.root))}' cannot be read: {error.strerror}"
+            raise ServingError(Code.INVALID_INPUT, reason) from error
 
     def _entries(self) -> list[Entry]:
         if self.root.is_file():

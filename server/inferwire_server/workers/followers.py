@@ -185,7 +185,10 @@ class Followers:
         # Nothing is imported from the folder that the operator happens to be in.
         command = (sys.executable, "-P", "-m", "inferwire_server.workers")
         # What a terminal sends is for the lead, who tells the others.
-        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, start_new_session=True)
+        try:
+            process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, start_new_session=True)
+        except OSError as error:
+            raise ChildProcessError(f"worker {index + 1} cannot be started: {error.strerror}") from error
         told, says = process.stdin, process.stdout
         if told is None or says is None:
             raise bug("a process was started without the pipes it was asked to have")

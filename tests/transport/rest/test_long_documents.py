@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
+from resource import RLIMIT_AS, getpagesize, getrlimit, setrlimit
 
 import pytest
 
@@ -51,3 +53,15 @@ def test_where_no_garbage_was_looked_for_none_is() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_one_that_there_is_no_memory_for_is_not_malformed() -> None:
+    document = b'{"inputs":[%b1]}' % (b"1," * (1 << 24))
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    soft, hard = getrlimit(RLIMIT_AS)
+    setrlimit(RLIMIT_AS, (pages * getpagesize() + len(document), hard))
+    try:
+        with pytest.raises(MemoryError, match="Not enough memory"):
+            parse_long(document, MODEL)
+    finally:
+        setrlimit(RLIMIT_AS, (soft, hard))

@@ -149,6 +149,8 @@ def _load(document: bytes | memoryview) -> object:
     try:
         return orjson.loads(document)
     except orjson.JSONDecodeError as error:
+        if error.msg.startswith("Not enough memory"):
+            raise MemoryError(error.msg) from error
         raise invalid_input(f"the request is malformed JSON: {error}{_hint(error)}") from error
 
 
