@@ -6,13 +6,13 @@ Owns the conversion of the names, as pybind11 does it for `openvino.Model.add_ou
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias, cast
+from typing import Any, SupportsIndex, TypeAlias, cast
 
 from inferwire.arguments import as_integer, is_list
 from inferwire.graph.ports import Output
 from inferwire_proto.added_outputs import AddedOutput
 
-Addable: TypeAlias = Output | str | tuple[str, int]
+Addable: TypeAlias = Output | str | tuple[str, SupportsIndex]
 """An output of a node, a tensor's name, or a node's friendly name and which of its outputs."""
 
 _POSITIONS = range(-(2**31), 2**31)
