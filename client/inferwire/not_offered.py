@@ -111,7 +111,6 @@ MEMBERS: Mapping[str, frozenset[str]] = {
     "Core": frozenset({"register_plugin", "register_plugins", "unload_plugin"}),
     "Model": frozenset(
         {
-            "add_outputs",
             "add_parameters",
             "add_results",
             "add_sinks",

@@ -104,7 +104,7 @@ def test_operations_can_be_imported_and_not_used() -> None:
             "pass the original file to read_model() or compile_model(), or write IR with openvino",
         ),
         ("openvino.Model.evaluate", "compile the model and infer"),
-        ("openvino.Model.add_outputs", "build or change the graph with openvino"),
+        ("openvino.Model.add_results", "build or change the graph with openvino"),
         ("openvino.Core.register_plugin", "plugins are the server's"),
     ],
 )

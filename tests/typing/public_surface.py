@@ -149,6 +149,13 @@ def preprocessing(model: ov.Model) -> ov.Model:
     return processor.build()
 
 
+def features(model: ov.Model) -> list[ov.Output]:
+    names = ["pool5", "fc6"]
+    model.add_outputs(names)
+    model.add_outputs(("conv1", 0))
+    return model.add_outputs([model.get_ordered_ops()[1].output(0), "fc7", ("conv2", 0)])
+
+
 def reading(core: ov.Core, path: Path, content: bytes, weights: ov.Tensor) -> list[ov.Model]:
     models = [core.read_model(path), core.read_model(content, weights), core.read_model(io.BytesIO(content))]
     compiled = core.compile_model(models[0])

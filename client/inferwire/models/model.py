@@ -1,7 +1,7 @@
 """A model that was read but not compiled: `Model`.
 
-Owns the new shapes and the preprocessing a user gives it. The graph itself stays on the server, which reads it anew
-for each compilation.
+Owns the new shapes, preprocessing and outputs a user gives it. The graph itself stays on the server, which reads it
+anew for each compilation.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Any, TypeVar, cast, overload
 
 from inferwire.arguments import as_integer, as_size, incompatible, openvino_class
 from inferwire.completion import Completed
+from inferwire.errors import InferwireError
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.nodes import Node, node_of
 from inferwire.graph.ports import Output, PortDescription, copy_labels
+from inferwire.models.added_outputs import Addable, as_added, output_of
 from inferwire.models.graph_nodes import InnerNode
 from inferwire.models.model_files import ModelFiles
 from inferwire.models.readable_model import ReadableModel
@@ -39,8 +41,9 @@ class Model(Completed, RuntimeInfo, ReadableModel):
 
     Made by `Core.read_model`; its constructor, which builds graphs in openvino, refuses to.
 
-    Differs from OpenVINO: the graph is on the server, so that ports and nodes can be read, inputs reshaped and
-    preprocessing built in, and nothing else edited; a model that left its `with` block can still be used.
+    Differs from OpenVINO: the graph is on the server, so that ports and nodes can be read, inputs reshaped,
+    preprocessing built in and outputs added, and nothing else edited; a model that left its `with` block can still be
+    used.
 
     Example:
         >>> model = core.read_model("model.xml")
@@ -138,6 +141,43 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         else:
             self._describe({**self._reshape, **named}, ())
 
+    def add_outputs(self, outputs: Addable | Sequence[Addable]) -> list[Output]:
+        """Have the model give what its nodes compute inside, after its own outputs; nothing is given twice.
+
+        Mirrors `openvino.Model.add_outputs`.
+
+        Differs from OpenVINO: nothing is added where one of several is refused; an output without a name is called
+        after its node, as "MatMul_3:0", and not by a number.
+
+        Example:
+            >>> (features,) = model.add_outputs("pool5")
+            >>> compiled = core.compile_model(model, "CPU")
+            >>> vector = compiled(image)[features.any_name]
+
+        Args:
+            outputs: What to give, one or a list of them: the name of a tensor, the friendly name of a node with the
+                position of its output, or an output of a node (`get_ordered_ops`).
+
+        Returns:
+            The model's output for each of them.
+
+        Raises:
+            TypeError: For what is nothing of that.
+            IndexError: For a tuple of less than two items.
+            RuntimeError: If there is no such tensor, node or output, or no server answers.
+        """
+        wanted = as_added(outputs)
+        if not wanted:
+            return []
+        before = self._preprocessing
+        self._describe(self._reshape, (*before, Preprocessing(added_outputs=wanted)))
+        found = [output_of(self._outputs, each) for each in wanted]
+        given = [port for port in found if port is not None]
+        if len(given) < len(found):
+            self._preprocessing = before
+            raise InferwireError(f"the server at {self._transport.address}, an older one, adds no outputs to models")
+        return given
+
     def get_ordered_ops(self) -> list[Node]:
         """Give the nodes in an order in which they can run. Mirrors `openvino.Model.get_ordered_ops`.
 
@@ -225,12 +265,10 @@ def _output(description: PortDescription) -> Output:
 def _following(
     held: list[Held], descriptions: Sequence[PortDescription], make: Callable[[PortDescription], Held]
 ) -> list[Held]:
-    """Keep the ports or nodes that users may hold, with what is said of them now; make them where there are none."""
-    if not held:
-        return [make(description) for description in descriptions]
-    for each, description in zip(held, descriptions, strict=True):
+    """Keep the ports or nodes that users may hold, with what is said of them now; make those that follow them."""
+    for each, description in zip(held, descriptions[: len(held)], strict=True):
         each.follow(description)
-    return held
+    return [*held, *(make(description) for description in descriptions[len(held) :])]
 
 
 def _check_layout(port: Output, shape: PartialShape) -> None:

@@ -37,7 +37,7 @@ from inferwire.values.dimensions import Dimension
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.scheduling import NORMAL
 from inferwire.values.types import Type, type_of
-from inferwire_proto import element_types, errors, properties, strings
+from inferwire_proto import added_outputs, element_types, errors, properties, strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 from inferwire_proto.preprocessing import calls_to_wire
@@ -205,7 +205,11 @@ def encode_source(source: ModelSource) -> models_pb2.ModelSource:
 def encode_preprocessing(source: ModelSource) -> list[models_pb2.Preprocessing]:
     """Serialise what is built into a model."""
     return [
-        models_pb2.Preprocessing(calls=calls_to_wire(each.calls), reshape=_encode_shapes(each.reshape))
+        models_pb2.Preprocessing(
+            calls=calls_to_wire(each.calls),
+            reshape=_encode_shapes(each.reshape),
+            added_outputs=map(added_outputs.to_wire, each.added_outputs),
+        )
         for each in source.preprocessing
     ]
 

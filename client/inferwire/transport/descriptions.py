@@ -9,6 +9,7 @@ from typing import TypeAlias
 from inferwire.graph.ports import PortDescription
 from inferwire.transport.executions import WireBytes
 from inferwire.values.partial_shape import PartialShape
+from inferwire_proto.added_outputs import AddedOutput
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import PropertyValue
@@ -80,10 +81,12 @@ class Preprocessing:
     Attributes:
         calls: Those on a `PrePostProcessor`, in order.
         reshape: New shapes of the inputs that come of it, by name.
+        added_outputs: What it gives after its own outputs.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[Call, ...] = ()
     reshape: Mapping[str, PartialShape] = field(default_factory=dict[str, PartialShape])
+    added_outputs: tuple[AddedOutput, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from inferwire_proto.added_outputs import AddedOutput
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.scheduling.batching import Batching
@@ -22,11 +23,13 @@ class Preprocessing:
         calls: Those on OpenVINO's PrePostProcessor, in order.
         reshape: New shapes of the inputs that come of it.
         setting: Where the setting lies that asks for it, if one does.
+        added_outputs: What it gives after its own outputs.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[Call, ...] = ()
     reshape: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
     setting: tuple[str, ...] = ()
+    added_outputs: tuple[AddedOutput, ...] = ()
 
 
 @dataclass(frozen=True)

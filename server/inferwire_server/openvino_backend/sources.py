@@ -15,6 +15,7 @@ from inferwire_server.core.model_options import Source
 from inferwire_server.core.specs import Dimension, ModelSpec, Shape
 from inferwire_server.core.stated_ports import StatedPorts
 from inferwire_server.errors import ServingError, UnfitSetting
+from inferwire_server.openvino_backend.added_outputs import add_outputs
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 from inferwire_server.openvino_backend.preprocessing import build_in
 from inferwire_server.openvino_backend.screening import part_inputs_from_results, refuse_unsafe
@@ -66,7 +67,9 @@ def read_model(core: Any, source: Source) -> ov.Model:
         with _blaming("batch"):
             _set_batch(model, source.batch)
     for preprocessing in source.preprocessing:
-        model = build_in(model, preprocessing)
+        if preprocessing.calls:
+            model = build_in(model, preprocessing)
+        add_outputs(model, preprocessing.added_outputs)
         _reshape(model, preprocessing.reshape)
     return model
 

@@ -109,9 +109,9 @@ class ScriptedServer(grpc.GenericRpcHandler):
         # A client may leave at any time, also while its session moves.
         with connection, suppress(OSError):
             preface = connection.recv(len(frames.PREFACE), socket.MSG_WAITALL)
-            if not preface:
+            if preface != frames.PREFACE:
+                # It has gone already, or is a stranger who found this port.
                 return
-            assert preface == frames.PREFACE
             messages = messages_on(connection)
             hello = pb.SessionRequest.FromString(next(messages)).hello
             assert hello.server_epoch == "now"

@@ -163,6 +163,26 @@ def test_a_blob_that_is_refused_is_told_and_uploaded_by_who_tries_again(
     assert methods_of(server) == ["Session", "Upload", "Upload", "Read"]
 
 
+def test_where_a_blob_is_refused_the_others_travel_no_further(server: ScriptedServer, transport: GrpcTransport) -> None:
+    is_ended = threading.Event()
+    both_are_under_way = threading.Barrier(2)
+
+    def upload(request: bytes, context: grpc.ServicerContext) -> bytes:
+        both_are_under_way.wait(TIMEOUT_S)
+        if len(models_pb2.UploadRequest.FromString(request).chunk) > len(DATA):
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there is no room")
+        context.add_callback(is_ended.set)
+        is_ended.wait(TIMEOUT_S)
+        return b""
+
+    server.unary["Upload"] = upload
+    blobs = {b"a" * 32: DATA + b"longer", b"b" * 32: DATA}
+    # The error that is kept keeps the calls' objects.
+    with pytest.raises(ov.TooLarge, match="there is no room") as _kept:
+        transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, dict))
+    assert is_ended.wait(TIMEOUT_S)
+
+
 def methods_of(server: ScriptedServer) -> list[str]:
     """List the calls that have come."""
     methods: list[str] = []

@@ -671,6 +671,38 @@ class PreprocessingCall(_message.Message):
 Global___PreprocessingCall: _TypeAlias = PreprocessingCall  # noqa: Y015
 
 @_typing.final
+class AddedOutput(_message.Message):
+    """An output of one of a model's nodes that the model is to give as well."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENSOR_NAME_FIELD_NUMBER: _builtins.int
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    tensor_name: _builtins.str
+    """That of this tensor name."""
+    node_name: _builtins.str
+    """One of the node of this friendly name: see `index`."""
+    index: _builtins.int
+    """Which of the node's outputs."""
+    def __init__(
+        self,
+        *,
+        tensor_name: _builtins.str = ...,
+        node_name: _builtins.str = ...,
+        index: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["node_name", b"node_name", "output", b"output", "tensor_name", b"tensor_name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "node_name", b"node_name", "output", b"output", "tensor_name", b"tensor_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_output: _TypeAlias = _typing.Literal["tensor_name", "node_name"]  # noqa: Y015
+    _WhichOneofArgType_output: _TypeAlias = _typing.Literal["output", b"output"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_output) -> _WhichOneofReturnType_output | None: ...
+
+Global___AddedOutput: _TypeAlias = AddedOutput  # noqa: Y015
+
+@_typing.final
 class Preprocessing(_message.Message):
     """What is built into a model before it is compiled."""
 
@@ -699,6 +731,7 @@ class Preprocessing(_message.Message):
 
     CALLS_FIELD_NUMBER: _builtins.int
     RESHAPE_FIELD_NUMBER: _builtins.int
+    ADDED_OUTPUTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreprocessingCall]:
         """The calls, in order."""
@@ -707,15 +740,20 @@ class Preprocessing(_message.Message):
     def reshape(self) -> _containers.MessageMap[_builtins.str, _types_pb2.PartialShape]:
         """The new shapes of inputs that come of them, by name, where the client has reshaped the model then."""
 
+    @_builtins.property
+    def added_outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___AddedOutput]:
+        """What it gives after its own outputs, in order; they are added before it is reshaped."""
+
     def __init__(
         self,
         *,
         calls: _abc.Iterable[Global___PreprocessingCall] | None = ...,
         reshape: _abc.Mapping[_builtins.str, _types_pb2.PartialShape] | None = ...,
+        added_outputs: _abc.Iterable[Global___AddedOutput] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "reshape", b"reshape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added_outputs", b"added_outputs", "calls", b"calls", "reshape", b"reshape"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from inferwire_proto import properties
+from inferwire_proto import added_outputs, properties
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_proto.preprocessing import calls_from_wire
@@ -104,9 +104,10 @@ def _encode_node(node: GraphNode) -> pb.RuntimeNode:
 def _decode_preprocessing(message: pb.Preprocessing) -> Preprocessing:
     try:
         calls = calls_from_wire(message.calls)
+        added = tuple(map(added_outputs.from_wire, message.added_outputs))
     except ValueError as error:
         raise invalid_input(f"the preprocessing cannot be read: {error}") from error
-    return Preprocessing(calls, _decode_shapes(message.reshape))
+    return Preprocessing(calls, _decode_shapes(message.reshape), added_outputs=added)
 
 
 def _encode_port(port: PortSpec) -> types_pb2.Port:

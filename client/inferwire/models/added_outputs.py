@@ -1,0 +1,69 @@
+"""What users name to have a model give it, and which of its outputs that has become.
+
+Owns the conversion of the names, as pybind11 does it for `openvino.Model.add_outputs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias, cast
+
+from inferwire.arguments import as_integer, is_list
+from inferwire.graph.ports import Output
+from inferwire_proto.added_outputs import AddedOutput
+
+Addable: TypeAlias = Output | str | tuple[str, int]
+"""An output of a node, a tensor's name, or a node's friendly name and which of its outputs."""
+
+_POSITIONS = range(-(2**31), 2**31)
+
+
+def as_added(outputs: object) -> tuple[AddedOutput, ...]:
+    """Convert what users pass: one, or a list of them.
+
+    Raises:
+        TypeError: For what names no output.
+        IndexError: For a tuple of less than two items.
+        RuntimeError: For a tuple of other items than a name and a position.
+    """
+    if is_list(outputs):
+        return tuple(_as_added(each, f" at index {at}") for at, each in enumerate(outputs))
+    return (_as_added(outputs, ""),)
+
+
+def output_of(outputs: Iterable[Output], added: AddedOutput) -> Output | None:
+    """Find the output of a model that something was added as, or was already; None where it was not added."""
+    for port in outputs:
+        source = port.description.source
+        if isinstance(added, str):
+            is_it = added in port.names
+        else:
+            # A model's own output is named by its "Result".
+            is_it = added in ((port.description.node_name, 0), source and (source.node_name, source.index))
+        if is_it:
+            return port
+    return None
+
+
+def _as_added(output: object, where: str) -> AddedOutput:
+    match output:
+        case str():
+            return output
+        case Output():
+            return output.node.name, output.index
+        case tuple():
+            items = cast("tuple[Any, ...]", output)
+            return _cast(items[0], items[0] if isinstance(items[0], str) else None), _position(items[1])
+        case _:
+            raise TypeError(f"Incorrect type of a value to add as output{where}.")
+
+
+def _position(value: object) -> int:
+    index = as_integer(value)
+    return _cast(value, index if index in _POSITIONS else None)
+
+
+def _cast(value: object, fitting: Any) -> Any:
+    if fitting is None:
+        raise RuntimeError(f"Unable to cast Python instance of type {type(value)} to C++ type '?'")
+    return fitting
