@@ -146,8 +146,8 @@ class JobPool:
 
     def give_back(self, run: Run) -> None:
         """Make a run's request idle again, unless another run has it as well; nothing if it has none any more."""
-        self._take_back(run)
-        if self.refused is not None and self.refused.waiting:
+        is_idle = self._take_back(run)
+        if is_idle and self.refused is not None and self.refused.waiting:
             self.refused.begin_again(1)
         if self._turns or len(self._idle) >= self._fewest_awaited:
             self._hand_out()
@@ -183,8 +183,8 @@ class JobPool:
             break
         return run.position
 
-    def _take_back(self, run: Run) -> None:
-        """Take its request from a run, if it has one; without a run, the request is idle."""
+    def _take_back(self, run: Run) -> bool:
+        """Take its request from a run, if it has one, and tell whether that made it idle: no other run has it."""
         # Where it never had one, its position is that of the last, which it does not have.
         takers = self._taken_by[run.position]
         if run in takers:
@@ -193,6 +193,8 @@ class JobPool:
             del takers[run]
             if not takers:
                 self._idle.append(run.position)
+                return True
+        return False
 
     def _called_back_here(self) -> set[int]:
         """Give the requests of which the calling thread runs the callbacks."""

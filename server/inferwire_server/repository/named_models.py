@@ -31,8 +31,8 @@ class NamedModels:
 
     @property
     def why_empty(self) -> str:
-        """Say why there is nothing to serve, which is never so: whatever is named is a model, or one that fails."""
-        return f"there is nothing of {self.source}"
+        """Say why there is nothing to serve: what is named is a model, or one that fails."""
+        return "no model is named"
 
     def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
         """List the versions to serve, in the order of the names given.

@@ -105,6 +105,11 @@ def test_the_request_of_a_job_that_waits_for_room_is_busy(
     for touch in (lambda: refused.infer(ONES * 9), lambda: refused.set_input_tensor(ov.Tensor(ONES * 9))):
         with pytest.raises(RuntimeError, match=r"^Infer Request is busy$"):
             touch()
+    # That call has ended, but no job, so that there is no more room than before.
+    would_have_begun = threading.Event()
+    CALLBACK_THREADS.run(would_have_begun.set)
+    assert would_have_begun.wait(TIMEOUT_S)
+    assert len(transport.executions) == 2
     finish(transport.executions[0])
     queue.wait_all()
     assert refused.results["out"].tolist() == [[4, 4, 4]]
