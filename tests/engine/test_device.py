@@ -128,7 +128,7 @@ async def test_jobs_one_after_the_other_run_on_one_thread() -> None:
         threads = threading.active_count()
         for _ in range(3):
             await rig.submit()[1]
-        assert threading.active_count() == threads
+        assert threading.active_count() <= threads
 
 
 def fail(_: Sequence[Tensor], error: BaseException) -> tuple[Tensor, ...]:
