@@ -60,7 +60,8 @@ def _as_added(output: object, where: str) -> AddedOutput:
 
 def _position(value: object) -> int:
     index = as_integer(value)
-    return _cast(value, index if index in _POSITIONS else None)
+    # What is no integer a range would look for among all of its own.
+    return _cast(value, None if index is None or index not in _POSITIONS else index)
 
 
 def _cast(value: object, fitting: Any) -> Any:

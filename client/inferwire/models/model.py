@@ -167,8 +167,6 @@ class Model(Completed, RuntimeInfo, ReadableModel):
             RuntimeError: If there is no such tensor, node or output, or no server answers.
         """
         wanted = as_added(outputs)
-        if not wanted:
-            return []
         before = self._preprocessing
         self._describe(self._reshape, (*before, Preprocessing(added_outputs=wanted)))
         found = [output_of(self._outputs, each) for each in wanted]
