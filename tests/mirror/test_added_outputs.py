@@ -11,6 +11,7 @@ import pytest
 from openvino import opset13 as op
 
 UNCHANGED = {"INFERENCE_PRECISION_HINT": "f32"}
+NAMELESS = Path(__file__).parent.parent / "data/tanh.tflite"
 DATA = np.array([[-1.0, 0.5, 2.0]], np.float32)
 
 
@@ -67,6 +68,13 @@ def test_what_a_model_gives_or_takes_is_named_like_the_rest(runtime: Any, model:
     assert taken == [model.outputs[1]] * 3
     assert taken[0].names == {"data"}
     assert results_of(runtime, model)[1:] == [DATA.tolist()]
+
+
+def test_a_models_own_output_may_have_no_name_that_stays(runtime: Any) -> None:
+    model = runtime.core.read_model(NAMELESS)
+    (own,) = model.outputs
+    assert model.add_outputs([own, (own.node.friendly_name, 0)]) == [own] * 2
+    assert len(model.outputs) == 1
 
 
 def test_outputs_and_other_changes_follow_each_other(runtime: Any, model: Any) -> None:

@@ -147,7 +147,8 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         Mirrors `openvino.Model.add_outputs`.
 
         Differs from OpenVINO: nothing is added where one of several is refused; an output without a name is called
-        after its node, as "MatMul_3:0", and not by a number.
+        after its node, as "MatMul_3:0", and not by a number; nodes to which OpenVINO gave a number for a name, as to
+        those of a `PrePostProcessor`, have another one each time that the server reads the model, and are not found.
 
         Example:
             >>> (features,) = model.add_outputs("pool5")
@@ -167,8 +168,11 @@ class Model(Completed, RuntimeInfo, ReadableModel):
             RuntimeError: If there is no such tensor, node or output, or no server answers.
         """
         wanted = as_added(outputs)
+        # A "Result" may have another name with each reading of the model: what is given already is not asked for.
+        missing = tuple(each for each in wanted if output_of(self._outputs, each) is None)
         before = self._preprocessing
-        self._describe(self._reshape, (*before, Preprocessing(added_outputs=wanted)))
+        if missing:
+            self._describe(self._reshape, (*before, Preprocessing(added_outputs=missing)))
         found = [output_of(self._outputs, each) for each in wanted]
         given = [port for port in found if port is not None]
         if len(given) < len(found):
