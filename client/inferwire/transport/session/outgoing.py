@@ -78,7 +78,8 @@ class Outgoing:
         self._wanted = wanted
         self._unsent = unsent
         self._new: deque[StreamExecution | _Withdrawn | _End] = deque()
-        # Held by whoever gathers a batch: it alone takes from `_new` and changes what is held back.
+        # Held by whoever gathers a batch: it alone takes from `_new` and changes what is held back. Whoever is not the
+        # writing thread holds it until the batch is sent.
         self._turn = threading.Lock()
         self._held = HeldBack(wanted, clock, longest_hold_s)
         self._wakes: SimpleQueue[None] = SimpleQueue()
@@ -104,6 +105,9 @@ class Outgoing:
         Worthwhile means that as many executions of this header wait as are under way, or where none is, as went out in
         its last message. Else the writing thread sends it: once no more come, once it has sent what it is sending, or
         at once where it is large.
+
+        Whoever is given a batch says when it is `sent`. Nobody is given another before: what cancels an execution must
+        not overtake it, nor must one that begins behind that.
         """
         self._new.append(execution)
         if self._is_sending:
@@ -116,15 +120,24 @@ class Outgoing:
         if byte_size > AT_ONCE_BYTES or not self._turn.acquire(blocking=False):
             self._wake()
             return None
+        batch = None
         try:
-            batch = self._lone(execution) or self._gather(is_patient=True)
-            if batch.is_last:
-                self.end()
-            elif self._held.waiting and self.is_asleep and (not self._is_timed or self._held.is_any_due()):
-                self._wake()
-            return batch
+            # The writing thread may have taken a batch since, and comes back for what was put meanwhile.
+            if not self._is_sending:
+                found = self._lone(execution) or self._gather(is_patient=True)
+                if found.is_last:
+                    self.end()
+                elif self._held.waiting and self.is_asleep and (not self._is_timed or self._held.is_any_due()):
+                    self._wake()
+                batch = found if found.stacks or found.cancels else None
         finally:
-            self._turn.release()
+            if batch is None:
+                self._turn.release()
+        return batch
+
+    def sent(self) -> None:
+        """Let others take batches again, after one that `put_and_take` has given."""
+        self._turn.release()
 
     def withdraw(self, execution: StreamExecution) -> None:
         """Queue the cancelling of an execution that was put before."""
@@ -161,9 +174,9 @@ class Outgoing:
         while True:
             with self._turn:
                 batch = self._gather(is_patient=False)
-            if batch or batch.is_last or self._is_interrupted:
-                self._is_sending, self._is_interrupted = bool(batch) or self._is_interrupted, False
-                return batch
+                if batch or batch.is_last or self._is_interrupted:
+                    self._is_sending, self._is_interrupted = bool(batch) or self._is_interrupted, False
+                    return batch
             self._sleep()
 
     def _lone(self, execution: StreamExecution) -> Batch | None:

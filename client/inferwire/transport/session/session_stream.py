@@ -88,7 +88,7 @@ class SessionStream:
         else:
             batch, went = None, list[int]()
             try:
-                if batch := self._outgoing.put_and_take(execution):
+                if (batch := self._outgoing.put_and_take(execution)) is not None:
                     self._send(_pieces(batch.stacks, batch.cancels), went)
             except BaseException:
                 if went:
@@ -102,6 +102,9 @@ class SessionStream:
                     # Executions of others may have been taken to be sent; the stream's end sends them again.
                     self._carrier.cancel()
                 raise
+            finally:
+                if batch is not None:
+                    self._outgoing.sent()
         if self._ended is not None and self._pending.pop(id_, None):
             execution.fail(Outcome(error=self._ended))
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from os import sched_yield
+from threading import Lock
+from typing import Any
 
 import pytest
 
@@ -170,7 +172,10 @@ def test_what_is_not_worth_waiting_for_goes_as_a_whole(rig: Rig) -> None:
 def put_and_take(rig: Rig, header: EncodedHeader, byte_size: int = 1) -> list[list[int]] | None:
     """Submit an execution, and give what whoever does is to send."""
     batch = rig.outgoing.put_and_take(rig.make(header, byte_size))
-    return None if batch is None else ids(batch)
+    if batch is None:
+        return None
+    rig.outgoing.sent()
+    return ids(batch)
 
 
 def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, pool: ThreadPoolExecutor) -> None:
@@ -181,6 +186,7 @@ def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, poo
             taken = rig.outgoing.put_and_take(execution)
             assert taken is not None
             assert ids(taken) == [[execution.id]]
+            rig.outgoing.sent()
             rig.answer(execution)
     assert not batch.done()
     rig.outgoing.end()
@@ -215,7 +221,7 @@ def test_a_thread_that_looked_after_what_waited_lately_is_not_woken_for_the_next
     header = stackable()
     rig.under_way(header, 3)
     batch = sleeping(rig, pool)
-    assert put_and_take(rig, header) == []
+    assert put_and_take(rig, header) is None
     assert rig.outgoing.is_asleep
     rig.outgoing.end()
     assert ids(batch.result(TIMEOUT_S)) == [[5]]
@@ -226,6 +232,53 @@ def test_while_the_thread_sends_it_takes_what_is_put(rig: Rig) -> None:
     assert rig.taken() == [[1]]
     assert put_and_take(rig, stackable()) is None
     assert rig.taken() == [[2]]
+
+
+def test_what_the_thread_has_taken_meanwhile_goes_before_what_is_put_behind_it(rig: Rig) -> None:
+    class TakenMeanwhile(StreamExecution):
+        @property
+        def byte_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+            """Have the thread take it, and another put behind it, once it was looked at."""
+            if self.id in rig.wanted and rig.outgoing._new:
+                taken.append(rig.taken())
+                del rig.wanted[self.id]
+                rig.put(stackable())
+            return 1
+
+    taken: list[list[list[int]]] = []
+    execution = TakenMeanwhile([], nobody)
+    execution.id, execution.encoded = 100, stackable()
+    rig.wanted[execution.id] = execution
+    assert rig.outgoing.put_and_take(execution) is None
+    assert [*taken, rig.taken()] == [[[100]], [[1]]]
+
+
+def test_nobody_takes_what_is_put_just_as_the_thread_has_taken_what_is_before_it(rig: Rig) -> None:
+    class Turn:
+        """Taken in turn, with something put as soon as it is free again."""
+
+        def __init__(self) -> None:
+            self._lock, self._is_next = Lock(), True
+
+        def __enter__(self) -> None:
+            self._lock.acquire()
+
+        def __exit__(self, *exc_info: object) -> None:
+            self._lock.release()
+            if self._is_next:
+                self._is_next = False
+                assert put_and_take(rig, stackable()) is None
+
+        def acquire(self, *, blocking: bool) -> bool:
+            return self._lock.acquire(blocking)
+
+        def release(self) -> None:
+            self._lock.release()
+
+    outgoing: Any = rig.outgoing
+    outgoing._turn = Turn()
+    rig.put(stackable())
+    assert [rig.taken(), rig.taken()] == [[[1]], [[2]]]
 
 
 def test_what_is_large_together_is_left_to_the_thread(rig: Rig, pool: ThreadPoolExecutor) -> None:
@@ -249,7 +302,7 @@ def test_where_all_are_back_as_many_are_due_as_went_last(rig: Rig) -> None:
     rig.answer(*together)
     rig.outgoing.end()
     rig.taken()
-    assert [put_and_take(rig, header) for _ in range(4)] == [[], [[6, 7]], [], [[8, 9]]]
+    assert [put_and_take(rig, header) for _ in range(4)] == [None, [[6, 7]], None, [[8, 9]]]
 
 
 def burst(rig: Rig, header: EncodedHeader) -> list[StreamExecution]:
@@ -267,7 +320,7 @@ def test_the_thread_is_woken_for_the_first_of_a_burst_and_sends_it_if_no_more_co
     header = stackable()
     rig.answer(*burst(rig, header))
     batch = sleeping(rig, pool)
-    assert put_and_take(rig, header) == []
+    assert put_and_take(rig, header) is None
     assert ids(batch.result(TIMEOUT_S)) == [[6]]
 
 

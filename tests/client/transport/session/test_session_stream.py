@@ -195,6 +195,35 @@ def test_who_takes_an_answer_does_not_wait_for_what_was_cancelled(carrier: FakeC
     assert holds_up_nobody(stream)
 
 
+def test_what_one_thread_sends_is_overtaken_neither_by_its_cancelling_nor_by_what_begins_after_that() -> None:
+    sent: list[SessionRequest] = []
+
+    def send(message: Pieces, went: list[int]) -> None:
+        """Send a message, once another thread has given up what is in the first, and begun anew."""
+        if not sent and begin_anew:
+            begin_anew.pop()()
+        sent.append(SessionRequest.FromString(b"".join(message)))
+        went.append(1)
+
+    def cancel_and_submit() -> None:
+        stream.cancel(cancelled)
+        stream.submit(anew, EncodedHeader(b""), 0)
+
+    begin_anew = [cancel_and_submit]
+    carrier = FakeCarrier(send)
+    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    cancelled, other, anew = (StreamExecution((), fail_if_called) for _ in range(3))
+    # Too large for whoever submits it, it waits, and goes with the next.
+    stream.submit(cancelled, EncodedHeader(b""), AT_ONCE_BYTES + 1)
+    stream.submit(other, EncodedHeader(b""), 0)
+    stream.finish()
+    sent += (SessionRequest.FromString(b"".join(message)) for message in list(carrier.messages)[1:])
+    assert [([id_ for each in message.executions for id_ in each.ids], list(message.cancels)) for message in sent] == [
+        ([cancelled.id, other.id], []),
+        ([anew.id], [cancelled.id]),
+    ]
+
+
 def interrupted(message: Pieces, went: list[int]) -> None:
     """Send nothing."""
     raise KeyboardInterrupt
