@@ -121,9 +121,11 @@ class SessionStream:
             if self._cancelled.setdefault(id_, answered) is not answered:
                 # Whoever has cancelled it before does the rest. That nobody wants its answer does not say that it came.
                 return
-        if self._pending.pop(id_, None):
+        is_pending = self._pending.pop(id_, None) is not None
+        if is_pending:
             self._outgoing.withdraw(execution)
-        else:
+        if not is_pending or self._ended is not None:
+            # Its answer came, or none will.
             _let_go(self._cancelled, id_)
 
     def await_cancelled(self) -> None:

@@ -175,6 +175,25 @@ def test_what_may_travel_in_a_stack_holds_up_nobody_when_it_is_cancelled(stream:
     assert holds_up_nobody(stream)
 
 
+def test_what_is_cancelled_just_as_it_is_sent_on_a_stream_that_has_ended_holds_up_nobody() -> None:
+    class GivenUp(StreamExecution):
+        @property
+        def byte_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+            """Have another thread cancel it between two steps of its sending."""
+            stream.cancel(self)
+            return 0
+
+        @byte_size.setter
+        def byte_size(self, byte_size: int) -> None:
+            """Leave it so."""
+
+    carrier = FakeCarrier(lambda message, went: None)
+    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    stream.close(TIMEOUT_S)
+    stream.submit(GivenUp((), fail_if_called), EncodedHeader(b""), 0)
+    assert holds_up_nobody(stream)
+
+
 def test_who_takes_an_answer_does_not_wait_for_what_was_cancelled(carrier: FakeCarrier, stream: SessionStream) -> None:
     """The thread that reads would wait for what it alone can read."""
     taken = Endings()
