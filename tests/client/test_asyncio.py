@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import inferwire as ov
+from inferwire.requests.awaiting import Handover
 from inferwire.requests.run import Run
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
 
@@ -425,6 +427,34 @@ async def test_a_coroutine_may_be_dropped_as_its_turn_comes(
     monkeypatch.setattr(pool, "_lend", drop_and_lend)
     finish(transport.executions[0])
     assert queue.is_ready()
+
+
+async def test_a_task_may_leave_the_line_as_it_is_put_back_at_its_head(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    class Line(OrderedDict[Run, Handover[int]]):
+        def popitem(self, last: bool = True) -> tuple[Run, Handover[int]]:
+            """Take the head of the line, and have a thread take the request that this would have had."""
+            head = super().popitem(last)
+            queue.start_async(ONES)
+            return head
+
+        def __setitem__(self, run: Run, turn: Handover[int]) -> None:
+            super().__setitem__(run, turn)
+            if run in has_waited:
+                coroutine.close()
+            has_waited.append(run)
+
+    has_waited: list[Run] = []
+    queue = ov.AsyncInferQueue(compiled, 1)
+    queue._pool._turns = Line()  # pyright: ignore[reportPrivateUsage]
+    queue.start_async(ONES)
+    coroutine = queue.infer_async(ONES)
+    coroutine.send(None)
+    finish(transport.executions[0])
+    finish(transport.executions[1])
+    queue.wait_all()
+    assert len(transport.executions) == 2
 
 
 def test_a_job_that_fails_to_be_sent_comes_back_though_its_task_has_gone(

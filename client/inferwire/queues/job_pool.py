@@ -240,7 +240,8 @@ class JobPool:
                 except IndexError:
                     # The next one that is given back comes here as well.
                     self._turns[run] = turn
-                    self._turns.move_to_end(run, last=False)
+                    with suppress(KeyError):  # its task may leave the line meanwhile
+                        self._turns.move_to_end(run, last=False)
                     break
                 if not turn.give(at):
                     self._take_back(run)
