@@ -171,13 +171,17 @@ class RequestRuns:
                 # It was given up meanwhile.
                 return
         try:
-            run.runner, run.began = self._weakly, perf_counter()
-            run.execution = self._model.transport.submit(header, freight.buffers, run.deliver)
+            run.runner = self._weakly
+            run.began = began = perf_counter()
+            execution = self._model.transport.submit(header, freight.buffers, run.deliver)
         except (SessionLost, SessionExpired) as error:
             # It was not sent: its session has gone, and with that what the server kept for the request.
             if self.states is None:
                 raise
             raise self.states.failed(error) from None
+        if run.began == began:
+            # Else it was refused and has begun again by now.
+            run.execution = execution
         # What ends it does so and then looks for `execution`, which is set here first: one of us sees it.
         if self._state.busy_with is not run or run.answer is not None:
             if run.error is not None:

@@ -137,6 +137,26 @@ def test_a_job_that_waits_for_room_can_be_cancelled(
     assert not queue.is_ready()
 
 
+def test_a_job_that_has_begun_again_before_its_start_returns_can_be_cancelled(
+    transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_here(again: Callable[[], object]) -> None:
+        again()
+
+    def refuse_and_make_room(execution: FakeExecution) -> None:
+        transport.answer = None
+        execution.fail(ov.QueueFull("full", retry_after_s=3600.0))
+        finish(transport.executions[0])
+
+    monkeypatch.setattr(refused_jobs, "CALLBACK_THREADS", SimpleNamespace(run=run_here))
+    queue.start_async(ONES, "running")
+    transport.answer = refuse_and_make_room
+    queue.start_async(ONES, "refused")
+    assert len(transport.executions) == 3
+    queue[1].cancel()
+    assert transport.executions[2].is_cancelled
+
+
 def test_a_job_that_is_cancelled_while_it_begins_again_in_vain_has_failed_once(
     transport: FakeTransport, queue: ov.AsyncInferQueue, finish: Finish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
