@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.client.interrupt import Interrupt
+from tests.client.interrupt import PACKAGE, Interrupt
 
 import inferwire as ov
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
 
 Finish = Callable[[FakeExecution], None]
+
+TIMEOUT_S = 10
 
 ONES: NDArray[np.float32] = np.ones((1, 3), np.float32)
 
@@ -108,3 +111,31 @@ def test_a_start_that_is_interrupted_gives_its_request_back_once(
     for _ in queue:
         queue.start_async(ONES)
     assert not queue.is_ready()
+
+
+def test_a_wait_for_a_queue_can_be_interrupted_anywhere(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    steps = 0
+    while True:
+        queue = ov.AsyncInferQueue(compiled, 1)
+        transport.answer = None
+        queue.start_async(ONES)
+        end = threading.Timer(0.002, finish, transport.executions[-1:])
+        end.start()
+        within = (PACKAGE, threading.__file__)
+        # A condition's own wait puts it into words of its own that it was interrupted where it has given its lock away.
+        with (
+            suppress(KeyboardInterrupt, RuntimeError),
+            Interrupt(KeyboardInterrupt, steps, is_answered=True, within=within) as interrupt,
+        ):
+            queue.wait_all()
+        end.join()
+        other = threading.Thread(target=queue.wait_all, daemon=True)
+        other.start()
+        other.join(TIMEOUT_S)
+        assert not other.is_alive(), f"after {steps} steps nobody else can wait"
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 10

@@ -45,8 +45,10 @@ class JobPool:
         self.runs = [request.runs for request in requests]
         self.endings = JobEndings(requests)
         self.refused = None if requests[0].query_state() else RefusedJobs()
-        # Its lock is reentrant, since garbage collection may end a task that has a job or waits for one.
-        self._changed = threading.Condition(threading.RLock())
+        # Reentrant, since garbage collection may end a task that has a job or waits for one. It is what is entered, and
+        # not the condition, in whose method a signal's handler that raises would leave it taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._fewest_awaited = _NONE_WAITS
         # The runs that have each request, and the requests that no run has. `_lend`, `hold` and `_take_back` alone
         # change these, both in one step for all threads and signals' handlers: Python lets those in once a call has
@@ -140,7 +142,7 @@ class JobPool:
         """
         if self._called_back_here():
             raise RuntimeError("wait_all() inside a callback of the queue would never return")
-        with CALLBACK_THREADS.blocking(), self._changed:
+        with CALLBACK_THREADS.blocking(), self._lock:
             self._wait_until_idle(len(self.requests))
             self.endings.raise_error()
 
@@ -206,7 +208,7 @@ class JobPool:
     def _wait_for_idle(self, take: Callable[[], int]) -> int:
         if len(self._called_back_here()) == len(self.requests):
             raise RuntimeError("waiting for a request inside the callback of the queue's only one would never return")
-        with CALLBACK_THREADS.blocking(), self._changed:
+        with CALLBACK_THREADS.blocking(), self._lock:
             while True:
                 self._wait_until_idle(1)
                 self.endings.raise_error()
@@ -228,7 +230,7 @@ class JobPool:
 
     def _hand_out(self) -> None:
         """Give what is idle to the tasks that wait for it, and wake the threads for which it is enough."""
-        with self._changed:
+        with self._lock:
             while self._turns and self._idle:
                 try:
                     run, turn = self._turns.popitem(last=False)
