@@ -99,45 +99,41 @@ class Outgoing:
         if self.is_asleep and not self._is_undue(execution):
             self._wake()
 
-    def put_and_take(self, execution: StreamExecution) -> Batch | None:
-        """Queue an execution. Give a batch for the caller to send itself where that is worthwhile, and small enough.
+    def put_or_send(self, execution: StreamExecution, send: Callable[[Batch], None]) -> None:
+        """Queue an execution, or send it, and what else is due, from here where that is worthwhile and small enough.
 
         Worthwhile means that as many executions of this header wait as are under way, or where none is, as went out in
         its last message. Else the writing thread sends it: once no more come, once it has sent what it is sending, or
         at once where it is large.
 
-        Whoever is given a batch says when it is `sent`. Nobody is given another before: what cancels an execution must
-        not overtake it, nor must one that begins behind that.
+        Args:
+            execution: What is to go.
+            send: Sends a batch without waiting for room. Nobody is given another before it returns: what cancels an
+                execution must not overtake it, nor must one that begins behind that.
         """
         self._new.append(execution)
         if self._is_sending:
-            return None
+            return
         if self._is_undue(execution):
             if self.is_asleep and not self._is_timed:
                 self._wake()
-            return None
+            return
         byte_size = self._held.byte_size + len(self._new) * execution.byte_size
-        if byte_size > AT_ONCE_BYTES or not self._turn.acquire(blocking=False):
+        if byte_size > AT_ONCE_BYTES or self._turn.locked():
             self._wake()
-            return None
-        batch = None
-        try:
-            # The writing thread may have taken a batch since, and comes back for what was put meanwhile.
-            if not self._is_sending:
-                found = self._lone(execution) or self._gather(is_patient=True)
-                if found.is_last:
-                    self.end()
-                elif self._held.waiting and self.is_asleep and (not self._is_timed or self._held.is_any_due()):
-                    self._wake()
-                batch = found if found.stacks or found.cancels else None
-        finally:
-            if batch is None:
-                self._turn.release()
-        return batch
-
-    def sent(self) -> None:
-        """Let others take batches again, after one that `put_and_take` has given."""
-        self._turn.release()
+            return
+        # Entered, which a signal's handler cannot come between. Who has taken it since has it for a moment.
+        with self._turn:
+            if self._is_sending:
+                # The writing thread has taken a batch since, and comes back for what was put meanwhile.
+                return
+            batch = self._lone(execution) or self._gather(is_patient=True)
+            if batch.is_last:
+                self.end()
+            elif self._held.waiting and self.is_asleep and (not self._is_timed or self._held.is_any_due()):
+                self._wake()
+            if batch.stacks or batch.cancels:
+                send(batch)
 
     def withdraw(self, execution: StreamExecution) -> None:
         """Queue the cancelling of an execution that was put before."""

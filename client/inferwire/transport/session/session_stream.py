@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from inferwire.errors import Cancelled, InferwireError, ServerUnavailable, anew
@@ -86,25 +86,21 @@ class SessionStream:
         if self._send is None:
             self._outgoing.put(execution)
         else:
-            batch, went = None, list[int]()
+            sending = _Sending(self._send)
             try:
-                if (batch := self._outgoing.put_and_take(execution)) is not None:
-                    self._send(_pieces(batch.stacks, batch.cancels), went)
+                self._outgoing.put_or_send(execution, sending.send)
             except BaseException:
-                if went:
+                if sending.went:
                     # Others' executions may be in the message.
                     self.cancel(execution)
                     raise
                 self._pending.pop(id_, None)
-                if batch == Batch([[execution]]):
+                if sending.batch == Batch([[execution]]):
                     self._outgoing.withdraw(execution)
                 else:
                     # Executions of others may have been taken to be sent; the stream's end sends them again.
                     self._carrier.cancel()
                 raise
-            finally:
-                if batch is not None:
-                    self._outgoing.sent()
         if self._ended is not None and self._pending.pop(id_, None):
             execution.fail(Outcome(error=self._ended))
 
@@ -261,6 +257,27 @@ def _let_go(cancelled: dict[int, Latch], id_: int) -> None:
     answered = cancelled.pop(id_, None)
     if answered is not None:
         answered.set()
+
+
+class _Sending:
+    """One try to send a batch from the thread that has put an execution.
+
+    Attributes:
+        batch: What is to go, once it is known.
+        went: Not empty once the carrier answers for it: how many bytes went at once.
+    """
+
+    __slots__ = ("_send", "batch", "went")
+
+    def __init__(self, send: Callable[[Pieces, list[int]], None]) -> None:
+        self._send = send
+        self.batch: Batch | None = None
+        self.went: list[int] = []
+
+    def send(self, batch: Batch) -> None:
+        """Hand it to the carrier as one message."""
+        self.batch = batch
+        self._send(_pieces(batch.stacks, batch.cancels), self.went)
 
 
 def _pieces(stacks: Sequence[Stack], cancels: Sequence[int]) -> Pieces:

@@ -171,11 +171,13 @@ def test_what_is_not_worth_waiting_for_goes_as_a_whole(rig: Rig) -> None:
 
 def put_and_take(rig: Rig, header: EncodedHeader, byte_size: int = 1) -> list[list[int]] | None:
     """Submit an execution, and give what whoever does is to send."""
-    batch = rig.outgoing.put_and_take(rig.make(header, byte_size))
-    if batch is None:
-        return None
-    rig.outgoing.sent()
-    return ids(batch)
+    return taken_with(rig, rig.make(header, byte_size))
+
+
+def taken_with(rig: Rig, execution: StreamExecution) -> list[list[int]] | None:
+    sent: list[Batch] = []
+    rig.outgoing.put_or_send(execution, sent.append)
+    return ids(*sent) if sent else None
 
 
 def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, pool: ThreadPoolExecutor) -> None:
@@ -183,10 +185,7 @@ def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, poo
     for header in (stackable(), EncodedHeader(b"")):
         for _ in range(3):
             execution = rig.make(header)
-            taken = rig.outgoing.put_and_take(execution)
-            assert taken is not None
-            assert ids(taken) == [[execution.id]]
-            rig.outgoing.sent()
+            assert taken_with(rig, execution) == [[execution.id]]
             rig.answer(execution)
     assert not batch.done()
     rig.outgoing.end()
@@ -249,7 +248,7 @@ def test_what_the_thread_has_taken_meanwhile_goes_before_what_is_put_behind_it(r
     execution = TakenMeanwhile([], nobody)
     execution.id, execution.encoded = 100, stackable()
     rig.wanted[execution.id] = execution
-    assert rig.outgoing.put_and_take(execution) is None
+    assert taken_with(rig, execution) is None
     assert [*taken, rig.taken()] == [[[100]], [[1]]]
 
 
@@ -269,11 +268,8 @@ def test_nobody_takes_what_is_put_just_as_the_thread_has_taken_what_is_before_it
                 self._is_next = False
                 assert put_and_take(rig, stackable()) is None
 
-        def acquire(self, *, blocking: bool) -> bool:
-            return self._lock.acquire(blocking)
-
-        def release(self) -> None:
-            self._lock.release()
+        def locked(self) -> bool:
+            return self._lock.locked()
 
     outgoing: Any = rig.outgoing
     outgoing._turn = Turn()
@@ -328,7 +324,7 @@ def test_what_was_cancelled_is_neither_taken_nor_counted(rig: Rig, pool: ThreadP
     batch = sleeping(rig, pool)
     execution = rig.make(stackable())
     del rig.wanted[execution.id]
-    assert not rig.outgoing.put_and_take(execution)
+    assert taken_with(rig, execution) is None
     assert execution.flow is None
     rig.outgoing.end()
     batch.result(TIMEOUT_S)
