@@ -168,9 +168,10 @@ class GrpcTransport:
             properties=map_to_wire(properties),
             preprocessing=codec.encode_preprocessing(source),
         )
+        caller = self._caller
 
         def compile_on(link: Link) -> models_pb2.CompileResponse:
-            return self._caller.call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse)
+            return caller.call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse)
 
         return self._make(compile_on, contents.blobs, contents.again)
 
@@ -194,10 +195,10 @@ class GrpcTransport:
     ) -> CompiledDescription:
         """Make a model of what `export` gave, and again where a session was lost."""
         request = models_pb2.ImportRequest(sha256=sha256, device=device, properties=map_to_wire(properties))
-        blobs = {sha256: content}
+        blobs, caller = {sha256: content}, self._caller
 
         def import_on(link: Link) -> models_pb2.ImportResponse:
-            return self._caller.call_on(link, "ModelService.Import", request, models_pb2.ImportResponse)
+            return caller.call_on(link, "ModelService.Import", request, models_pb2.ImportResponse)
 
         return self._make(import_on, blobs, lambda: blobs)
 
@@ -275,14 +276,15 @@ class GrpcTransport:
         blobs: Blobs,
         again: Callable[[], Blobs],
     ) -> CompiledDescription:
-        """Make a model that can run, and again where the session that has it is lost."""
+        """Make a model that can run, and again where the session that has it is lost: `make` does not know this."""
+        uploads = self._uploads
 
         def make_on(link: Link) -> tuple[Link, models_pb2.CompileResponse | models_pb2.ImportResponse]:
             self._releases.flush()
             return link, make(link)
 
         def make_anew(link: Link) -> str:
-            self._uploads.bring(link, again())
+            uploads.bring(link, again())
             return make(link).compiled_id
 
         link, response = self._with_files(blobs, make_on)

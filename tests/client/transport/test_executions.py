@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from time import perf_counter
 
 import grpc
@@ -25,12 +26,13 @@ from tests.client.transport.scripted_server import (
 import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Patience
+from inferwire.transport.descriptions import CompiledDescription, ModelContents, ModelSource
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
-from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_proto.inferwire.v1 import models_pb2, types_pb2
 
 
 def test_an_execution_goes_out_and_its_outputs_come_back(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -151,5 +153,35 @@ def test_a_transport_that_nobody_holds_ends_its_stream_without_the_garbage_colle
         del transport
         assert gone() is None
         assert server.ended.get(timeout=TIMEOUT_S) == "session-1"
+    finally:
+        gc.enable()
+
+
+MAKE: dict[str, Callable[[GrpcTransport], CompiledDescription]] = {
+    "Compile": lambda transport: transport.compile(
+        ModelContents(ModelSource(b"sha", b"", ".onnx", {}, {}), {}, dict), "CPU", {}
+    ),
+    "Import": lambda transport: transport.import_compiled(b"sha", DATA, "CPU", {}),
+}
+
+
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE.keys())
+def test_a_transport_that_nobody_holds_goes_though_its_models_were_not_freed_before_it_was_closed(
+    server: ScriptedServer, make: Callable[[GrpcTransport], CompiledDescription]
+) -> None:
+    made = models_pb2.CompileResponse(compiled_id="m").SerializeToString()
+    server.unary |= dict.fromkeys(MAKE, lambda data, context: made) | {"Upload": lambda data, context: b""}
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    compiled = make(transport)
+    transport.close()
+    transport.release(compiled.compiled_id)
+    gone, releasing = weakref.ref(transport), transport._releases._thread
+    gc.disable()
+    try:
+        del transport
+        assert gone() is None
+        assert releasing is not None
+        releasing.join(TIMEOUT_S)
+        assert not releasing.is_alive()
     finally:
         gc.enable()
