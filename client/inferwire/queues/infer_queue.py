@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, SupportsIndex
 
 from inferwire.arguments import Unpicklable, as_size, incompatible, position
-from inferwire.deprecated_names import shares_inputs
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.queues.job_endings import Callback, ErrorCallback
 from inferwire.queues.job_pool import JobPool
@@ -19,6 +18,7 @@ from inferwire.queues.ordered_results import results_in_order
 from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.run import Run
+from inferwire.user_warnings import shares_inputs
 
 FEWEST_JOBS = 8
 """Jobs of a queue that is not told how many, at least. Measured with a tiny model on two cores: four leave the

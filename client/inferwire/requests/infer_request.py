@@ -13,9 +13,7 @@ from typing import Any, SupportsIndex
 
 import inferwire  # for hints of what is made above this layer
 from inferwire.arguments import as_integer, incompatible
-from inferwire.callers import warn
 from inferwire.completion import Completed
-from inferwire.deprecated_names import shares_inputs
 from inferwire.graph.ports import ConstOutput
 from inferwire.requests.kept_states import KeptStates
 from inferwire.requests.ov_dict import OVDict
@@ -29,6 +27,7 @@ from inferwire.requests.run import Run
 from inferwire.requests.tensor_access import TensorAccess
 from inferwire.requests.variable_state import VariableState
 from inferwire.transport.executions import Timings
+from inferwire.user_warnings import shares_inputs, warn
 from inferwire.values.scheduling import Scheduling, as_scheduling
 
 _MISSING: Any = object()

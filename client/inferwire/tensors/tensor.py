@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from inferwire.arguments import Unpicklable, as_sizes, in_order, incompatible, is_array, is_list, openvino_class
-from inferwire.callers import warn
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import Port
 from inferwire.tensors.dense_memory import allocate
 from inferwire.tensors.element_arrays import Array
 from inferwire.tensors.memory import Memory, OverMemory, refuse_packed
 from inferwire.tensors.tensor_sources import memory_from, string_objects
+from inferwire.user_warnings import warn
 from inferwire.values.shapes import Coordinate, Shape, Strides
 from inferwire.values.types import Type, as_type, type_of
 from inferwire_proto.strings import Buffer
