@@ -16,7 +16,7 @@ from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import LOST, CompiledModels
-from inferwire.transport.connection import Connection, Link, Patience
+from inferwire.transport.connection import Connection, Link
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
     Blobs,
@@ -37,6 +37,7 @@ from inferwire.transport.grpc_states import GrpcStates
 from inferwire.transport.grpc_tensors import GrpcTensors
 from inferwire.transport.lending import Lending
 from inferwire.transport.lent_memory import Lend
+from inferwire.transport.patience import Patience
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.served_models import what_there_is
 from inferwire.transport.submission import Retries, Submission
