@@ -1,4 +1,4 @@
-"""What a client and a server tell each other of models, their files, states and plugins. Values, and no network."""
+"""What a client and a server tell each other of models, their files and their states. Values, and no network."""
 
 from __future__ import annotations
 
