@@ -35,12 +35,15 @@ JOBS_PER_INFERENCE = 2
 class AsyncInferQueue(Unpicklable):
     """Runs inferences on a pool of requests of one model. Mirrors `openvino.AsyncInferQueue`.
 
-    Differs from OpenVINO: without `jobs` there are twice `CompiledModel.optimal_number_of_infer_requests`, and at
-    least 8, to hide the network, or 64 where the server runs many executions as one inference; an index past
-    the end is an IndexError; an error is raised once, by the next call that asks, and then forgotten, with
-    every request back in the pool, or given to `set_error_callback`'s; a job that the server refuses since its
-    queue is full or the model is loading is started again, unless the model keeps states; callbacks get an
-    `InferRequest`.
+    Differs from OpenVINO:
+    - Without `jobs` there are twice `CompiledModel.optimal_number_of_infer_requests`, and at least 8, to hide the
+      network, or 64 where the server runs many executions as one inference.
+    - An error is raised once, by the next call that asks, and then forgotten, with every request back in the pool; or
+      the callback of `set_error_callback` gets it.
+    - A job that the server refuses, since its queue is full or the model is loading, is started again, unless the model
+      keeps states.
+    - Callbacks get an `InferRequest`.
+    - An index past the end is an IndexError.
 
     Example:
         >>> queue = AsyncInferQueue(compiled, jobs=8)

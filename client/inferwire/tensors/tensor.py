@@ -31,12 +31,14 @@ class Tensor(OverMemory, Unpicklable):
     Types of less than 8 bits and their kin show their packed bytes as a flat array; bf16 shows its
     bits typed as float16; strings are read and written by `str_data` and `bytes_data`.
 
-    Differs from OpenVINO: memory that is too small for shape and type is refused where openvino
-    reads past its end; a view over read-only memory stays read-only; big-endian arrays are converted
-    when copied and refused when shared, where openvino misreads them; `shape` is a copy; string
-    tensors can be deep-copied, and regions of them hold their own strings, where openvino takes
-    those that follow in memory; strings of a transposed array are taken in its order, where openvino
-    refuses it or takes others; a region keeps its rank.
+    Differs from OpenVINO:
+    - Memory that is too small for shape and type is refused, where openvino reads past its end.
+    - A view over read-only memory stays read-only.
+    - Big-endian arrays are converted when copied and refused when shared, where openvino misreads them.
+    - `shape` is a copy, and a region keeps its rank.
+    - String tensors can be deep-copied.
+    - Regions of string tensors hold their own strings, where openvino takes those that follow in memory.
+    - Strings of a transposed array are taken in its order, where openvino refuses it or takes others.
 
     Example:
         >>> tensor = Tensor(np.zeros((1, 3), np.float32))
