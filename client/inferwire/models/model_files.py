@@ -209,7 +209,7 @@ def _weights_content(weights: Weights) -> WireBytes:
         case io.BytesIO():
             return weights.getvalue()
         case Tensor():
-            return bytes(weights.wire_data())
+            return bytes(weights.memory.wire_data())
         case str() | os.PathLike():
             return _read(Path(weights))
         case _:

@@ -18,7 +18,6 @@ from inferwire.tensors.tensor_sources import memory_from, string_objects
 from inferwire.user_warnings import warn
 from inferwire.values.shapes import Coordinate, Shape, Strides
 from inferwire.values.types import Type, as_type, type_of
-from inferwire_proto.strings import Buffer
 
 
 class Tensor(OverMemory, Unpicklable):
@@ -279,14 +278,6 @@ class Tensor(OverMemory, Unpicklable):
     def get_strides(self) -> Strides:
         """Give `strides`."""
         return self.strides
-
-    def wire_data(self) -> Buffer:
-        """Give the elements as inferwire's wire carries them; not in openvino.
-
-        Read-only bytes, little-endian and without gaps; a view of the tensor's memory wherever it
-        has no gaps, so what is written to the tensor afterwards shows in it. Strings are packed.
-        """
-        return self._memory.wire_data()
 
     def _strings(self) -> list[bytes]:
         if not self._memory.element_type.is_string:
