@@ -22,7 +22,7 @@ from inferwire_proto.strings import Buffer
 
 
 class Home(Enum):
-    """Where the elements of memory belong that an inference writes."""
+    """Where the elements are to be that the next inference writes."""
 
     UNDECIDED = auto()
     """Nobody has read any: they are sent here, unless the request postpones its outputs."""

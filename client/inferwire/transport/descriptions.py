@@ -31,7 +31,7 @@ class ModelDescription:
         signature: Equal for models whose ports are equal.
         optimal_number_of_infer_requests: How many inference requests keep its device busy.
         properties: The compiled model's properties, by name.
-        sinks: The nodes that write its states, of a model that is read alone.
+        sinks: The nodes that write its states, where it was read and not compiled.
         max_batch_rows: How many rows one of its inferences runs at the most where executions may run together; else 0.
     """
 

@@ -12,8 +12,8 @@ class Patience:
     Attributes:
         connect_s: Until it has answered a connection's first message.
         keepalive_s: While work is in flight, until it is asked whether it is still there.
-        answer_s: Until it has answered that; what waits for it then fails. gRPC gives a network that brings nothing of
-            what is sent no longer either, and the answer comes behind what is on its way over a slow one.
+        answer_s: Until it has answered that; what waits for it then fails. The answer comes behind what a slow network
+            has yet to bring, and gRPC gives up a network as soon that brings nothing of what is sent.
         socket_s: Until it has answered at its socket, which may be out of reach where gRPC is not.
     """
 
