@@ -163,7 +163,7 @@ class AsyncInferQueue(Unpicklable):
             RuntimeError: If inputs do not fit or no server answers.
             BaseException: What went wrong since somebody last asked, as `wait_all`; this inference is not started then.
         """
-        share = share_inputs if shared_memory is None else shares_inputs(share_inputs, shared_memory)
+        share = shares_inputs(share_inputs, shared_memory)
         pool = self._pool
         run = Run(pool, pool.ended)
         try:
