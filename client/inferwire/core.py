@@ -69,7 +69,7 @@ class Core(Unpicklable, PartlyMirrored):
         root_certificates: The path of a PEM file with the certificates by which a "grpcs://" server is trusted: of a
             private authority, or the server's own where it has signed that itself; without one, that in the
             environment's INFERWIRE_ROOT_CERTIFICATES, else what this machine trusts.
-        transport: What calls the server, instead of gRPC; for tests.
+        transport: What calls the server, where that is made already; for the SDK's own commands and tests.
 
     Raises:
         TypeError: For what is no text.

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from inferwire.arguments import in_order, incompatible
-from inferwire.callers import warn
 from inferwire.properties.declaration import Property
 from inferwire.property_values import map_to_contract
+from inferwire.user_warnings import warn
 from inferwire.values.any_texts import as_text
 from inferwire.values.any_texts import read as read_text
 from inferwire_proto.properties import EnumValue, Properties, PropertyValue

@@ -28,7 +28,7 @@ class NamedServer:
 
     def calls(self) -> OperatorCalls:
         """Give an operator's calls of it."""
-        return OperatorCalls(self.address, credentials=self._credentials())
+        return OperatorCalls(self.address, self._credentials())
 
     def core(self) -> Core:
         """Give what a program uses it by."""

@@ -208,7 +208,7 @@ def test_zeros_at_the_end_of_a_file_are_sent(tmp_path: Path, shape: list[int], e
     array = read_value(str(tmp_path / "sound.wav"), port("x", ov.Type.string, shape), PLAIN)
     given = as_input(array)
     assert isinstance(given, ov.Tensor)
-    assert (tuple(given.shape), bytes(given.wire_data())) == (expected, strings.pack([content]))
+    assert (tuple(given.shape), bytes(given.memory.wire_data())) == (expected, strings.pack([content]))
     assert wire_bytes(array) == strings.pack([content])
 
 

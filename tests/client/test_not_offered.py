@@ -13,7 +13,7 @@ import pytest
 import inferwire
 from inferwire.graph.nodes import node_of
 from inferwire.graph.ports import PortDescription
-from inferwire.models.graph_nodes import InnerNode
+from inferwire.models.graph_nodes import DescribedNode
 from inferwire.not_offered import MEMBERS, TOP_LEVEL, sentence
 from inferwire.transport.descriptions import GraphNode
 
@@ -53,7 +53,7 @@ def test_a_graph_is_not_built_here() -> None:
 def test_a_node_that_is_no_port_s_tells_what_it_was_made_with_where_the_server_does() -> None:
     port = PortDescription(frozenset(), inferwire.Type.f32, inferwire.PartialShape([2]), "halves", "Split", "")
     told_nothing, of_no_graph = (
-        InnerNode(GraphNode(port, {}, 2, (port, port))),
+        DescribedNode(GraphNode(port, {}, 2, (port, port))),
         node_of(replace(port, node_type="Assign")),
     )
     for node, why in ((told_nothing, "by a server older than this client"), (of_no_graph, "of a node that is neither")):

@@ -67,7 +67,7 @@ MORE: Mapping[str, frozenset[str]] = {
     "ProfilingInfo": frozenset({"of"}),
     "RemoteTensor": frozenset({"memory", "over"}),
     "Result": frozenset({"follow", "take_labels"}),
-    "Tensor": frozenset({"memory", "over", "wire_data"}),
+    "Tensor": frozenset({"memory", "over"}),
     "TensorVector": frozenset({"count", "index", "remove", "reverse"}),
 }
 """What is here and not in openvino."""
@@ -84,7 +84,7 @@ OWN_USE: Mapping[str, frozenset[str]] = {
     "ProfilingInfo": frozenset({"of"}),
     "RemoteTensor": frozenset({"memory", "over"}),
     "Result": frozenset({"follow", "take_labels"}),
-    "Tensor": frozenset({"memory", "over", "wire_data"}),
+    "Tensor": frozenset({"memory", "over"}),
 }
 """What of it the client's own modules alone use, and completion does not offer."""
 

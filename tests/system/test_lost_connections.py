@@ -17,8 +17,8 @@ from tests.system.servers import serving
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
-from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.patience import Patience
 from inferwire_cli.server_process import HOST, ServerProcess, free_ports
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"

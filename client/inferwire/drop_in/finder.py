@@ -9,7 +9,6 @@ since programs do so for what they rarely do; nothing in them can be used.
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader
@@ -20,6 +19,7 @@ from types import ModuleType
 
 from inferwire.drop_in.stand_ins import IMPORTABLE, STAND_INS, WORKING, stand_ins
 from inferwire.not_offered import MODULES, TOP_LEVEL, missing_attribute, refuse_all_of, sentence
+from inferwire.user_warnings import warn_of_old_name
 
 OPENVINO = "openvino"
 INFERWIRE = "inferwire"
@@ -103,7 +103,7 @@ class MirrorLoader(Loader):
         """Let the mirror's own module take the place of an empty one."""
         package, _, below = module.__name__.partition(".")
         if below == "runtime":
-            warn_of_runtime(package, stacklevel=3)
+            warn_of_old_name(f"{package}.runtime", package)
         sys.modules[module.__name__] = import_module(self._mirror)
 
 
@@ -131,16 +131,11 @@ def missing_from(package: str, name: str) -> ModuleType:
         AttributeError: For anything else.
     """
     if name == "runtime":
-        warn_of_runtime(package, stacklevel=4)
+        warn_of_old_name(f"{package}.runtime", package)
         return sys.modules[package]
     if name in IMPORTABLE:
         return import_module(f"{package}.{name}")
     raise missing_attribute(package, name)
-
-
-def warn_of_runtime(package: str, stacklevel: int) -> None:
-    """Warn that a program uses the name that openvino had until 2025."""
-    warnings.warn(f"{package}.runtime is deprecated; use {package} instead", DeprecationWarning, stacklevel=stacklevel)
 
 
 def mirror_of(own: str, package: str) -> str | None:

@@ -21,9 +21,6 @@ from inferwire.values.types import Type
 _IN_NODES = {"float32": "float", "double64": "double"}
 """Element types whose name in the text of a node is another than in their own."""
 
-_INPUT_SIGNATURE = "(self: Node, input_index: int)"
-_OUTPUT_SIGNATURE = "(self: Node, index: int)"
-
 
 class Node(Completed, Unpicklable, PartlyMirrored):
     """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
@@ -59,7 +56,7 @@ class Node(Completed, Unpicklable, PartlyMirrored):
 
     @friendly_name.setter
     def friendly_name(self, name: str) -> None:
-        self._rename("", name)
+        self.set_friendly_name(name)
 
     @property
     def layout(self) -> Layout:
@@ -68,7 +65,7 @@ class Node(Completed, Unpicklable, PartlyMirrored):
 
     @layout.setter
     def layout(self, layout: Layout) -> None:
-        self._lay_out("", layout)
+        self.set_layout(layout)
 
     @property
     def name(self) -> str:
@@ -85,7 +82,9 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         Raises:
             TypeError: For what is no text.
         """
-        self._rename("set_friendly_name", name)
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise incompatible("set_friendly_name", "(self: Node, name: str) -> None", invoked=(self, name))
+        self._friendly_name = name
 
     def get_name(self) -> str:
         """Give `name`."""
@@ -114,7 +113,17 @@ class Node(Completed, Unpicklable, PartlyMirrored):
             TypeError: For what is no layout.
             RuntimeError: For one of other dimensions than the port's.
         """
-        self._lay_out("set_layout", layout)
+        known = as_layout(layout)
+        if known is None:
+            raise incompatible("set_layout", "(self: Node, layout: Layout) -> None", invoked=(self, layout))
+        shape = self._description.partial_shape
+        if not fits(known, shape):
+            port = f"{self._friendly_name}[0]:{self._description.element_type.type_name}{shape}"
+            raise RuntimeError(
+                f"Can't set layout for Parameter/Result opset1::{self.get_type_name()} {port}: "
+                f"layout {known} is not compatible with shape {shape}"
+            )
+        self._layout = known
 
     @property
     def shape(self) -> Shape:
@@ -200,7 +209,7 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         """
         position, inputs = as_size(input_index), self.inputs()
         if position is None:
-            raise incompatible("input", _INPUT_SIGNATURE, invoked=(self, input_index))
+            raise incompatible("input", "(self: Node, input_index: int)", invoked=(self, input_index))
         if position >= len(inputs):
             raise RuntimeError("node index is out of range")
         return inputs[position]
@@ -229,28 +238,10 @@ class Node(Completed, Unpicklable, PartlyMirrored):
     def _output_at(self, function: str, index: object) -> PortDescription:
         position, outputs = as_size(index), self._outputs()
         if position is None:
-            raise incompatible(function, _OUTPUT_SIGNATURE, invoked=(self, index))
+            raise incompatible(function, "(self: Node, index: int)", invoked=(self, index))
         if position >= len(outputs):
             raise RuntimeError(f"Check 'i < m_outputs.size()' failed: index '{position}' out of range")
         return outputs[position]
-
-    def _rename(self, function: str, name: object) -> None:
-        if not isinstance(name, str):
-            raise incompatible(function, "(self: Node, name: str) -> None", invoked=(self, name))
-        self._friendly_name = name
-
-    def _lay_out(self, function: str, layout: object) -> None:
-        known = as_layout(layout)
-        if known is None:
-            raise incompatible(function, "(self: Node, layout: Layout) -> None", invoked=(self, layout))
-        shape = self._description.partial_shape
-        if not fits(known, shape):
-            port = f"{self._friendly_name}[0]:{self._description.element_type.type_name}{shape}"
-            raise RuntimeError(
-                f"Can't set layout for Parameter/Result opset1::{self.get_type_name()} {port}: "
-                f"layout {known} is not compatible with shape {shape}"
-            )
-        self._layout = known
 
 
 class Parameter(Node):

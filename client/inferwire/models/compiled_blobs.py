@@ -33,7 +33,7 @@ def read_blob(model_stream: object) -> WireBytes:
     """
     tensor = as_tensor(model_stream)
     if tensor is not None:
-        return bytes(tensor.wire_data())
+        return bytes(tensor.memory.wire_data())
     match model_stream:
         case bytes():
             return model_stream

@@ -11,7 +11,6 @@ from typing import Any, NoReturn, SupportsIndex, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
 from inferwire.completion import Completed
-from inferwire.deprecated_names import shares_inputs
 from inferwire.graph.ports import ConstOutput, port_named
 from inferwire.models.compiled_blobs import check_stream
 from inferwire.models.runtime_model import RuntimeModel
@@ -20,6 +19,7 @@ from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.requests.variable_state import VariableState
+from inferwire.user_warnings import shares_inputs
 
 _MISSING: Any = object()
 

@@ -16,7 +16,10 @@ from inferwire.transport.descriptions import GraphNode
 
 
 class DescribedNode(Node):
-    """A node with all its outputs, and the number of its inputs."""
+    """A node of a graph, with all its outputs. Mirrors the part of `openvino.Node` that tells what it is.
+
+    Differs from OpenVINO: nodes do not lead to each other.
+    """
 
     __slots__ = ("_node",)
 
@@ -43,12 +46,3 @@ class DescribedNode(Node):
 
     def _outputs(self) -> Sequence[PortDescription]:
         return self._node.outputs
-
-
-class InnerNode(DescribedNode):
-    """A node between a model's inputs and outputs. Mirrors the part of `openvino.Node` that tells what it is.
-
-    Differs from OpenVINO: nodes do not lead to each other.
-    """
-
-    __slots__ = ()

@@ -75,15 +75,10 @@ class ModelFiles:
             return text.replace(made_up, f'"{self.path}"')
         return re.sub(f"(Unable to read the model): {re.escape(made_up)} .* is correct\\.", _OF_MEMORY, text)
 
-    @property
     def blobs(self) -> dict[bytes, WireBytes]:
-        """The contents, by their SHA-256."""
+        """Give the contents, by their SHA-256."""
         weights = () if self.weights is None else (self.weights,)
         return {blob.sha256: blob.content for blob in (self.model, *self.variables.values(), *weights)}
-
-    def all_blobs(self) -> dict[bytes, WireBytes]:
-        """Give `blobs`."""
-        return self.blobs
 
     def contents(
         self, reshape: Mapping[str, PartialShape] = _AS_IT_IS, preprocessing: tuple[Preprocessing, ...] = ()
@@ -97,7 +92,7 @@ class ModelFiles:
             variables={path: blob.sha256 for path, blob in self.variables.items()},
             preprocessing=preprocessing,
         )
-        return ModelContents(source, self.blobs, self.again or self.all_blobs)
+        return ModelContents(source, self.blobs(), self.again or self.blobs)
 
     @contextmanager
     def told_in_own_words(self) -> Generator[None]:
@@ -168,7 +163,7 @@ def _again(path: Path, weights: Weights) -> Callable[[], Blobs]:
     """Give what reads files once more, in whichever folder the process works by then."""
     where = path.absolute()
     where_weights = Path(weights).absolute() if isinstance(weights, str | os.PathLike) else weights
-    return lambda: _read_path(where, where_weights).blobs
+    return lambda: _read_path(where, where_weights).blobs()
 
 
 def _external_data(path: Path, content: bytes) -> dict[str, Blob]:
@@ -209,7 +204,7 @@ def _weights_content(weights: Weights) -> WireBytes:
         case io.BytesIO():
             return weights.getvalue()
         case Tensor():
-            return bytes(weights.wire_data())
+            return bytes(weights.memory.wire_data())
         case str() | os.PathLike():
             return _read(Path(weights))
         case _:

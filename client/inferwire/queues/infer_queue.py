@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, SupportsIndex
 
 from inferwire.arguments import Unpicklable, as_size, incompatible, position
-from inferwire.deprecated_names import shares_inputs
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.queues.job_endings import Callback, ErrorCallback
 from inferwire.queues.job_pool import JobPool
@@ -19,6 +18,7 @@ from inferwire.queues.ordered_results import results_in_order
 from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.run import Run
+from inferwire.user_warnings import shares_inputs
 
 FEWEST_JOBS = 8
 """Jobs of a queue that is not told how many, at least. Measured with a tiny model on two cores: four leave the
@@ -35,12 +35,15 @@ JOBS_PER_INFERENCE = 2
 class AsyncInferQueue(Unpicklable):
     """Runs inferences on a pool of requests of one model. Mirrors `openvino.AsyncInferQueue`.
 
-    Differs from OpenVINO: without `jobs` there are twice `CompiledModel.optimal_number_of_infer_requests`, and at
-    least 8, to hide the network, or 64 where the server runs many executions as one inference; an index past
-    the end is an IndexError; an error is raised once, by the next call that asks, and then forgotten, with
-    every request back in the pool, or given to `set_error_callback`'s; a job that the server refuses since its
-    queue is full or the model is loading is started again, unless the model keeps states; callbacks get an
-    `InferRequest`.
+    Differs from OpenVINO:
+    - Without `jobs` there are twice `CompiledModel.optimal_number_of_infer_requests`, and at least 8, to hide the
+      network, or 64 where the server runs many executions as one inference.
+    - An error is raised once, by the next call that asks, and then forgotten, with every request back in the pool; or
+      the callback of `set_error_callback` gets it.
+    - A job that the server refuses, since its queue is full or the model is loading, is started again, unless the model
+      keeps states.
+    - Callbacks get an `InferRequest`.
+    - An index past the end is an IndexError.
 
     Example:
         >>> queue = AsyncInferQueue(compiled, jobs=8)
@@ -160,7 +163,7 @@ class AsyncInferQueue(Unpicklable):
             RuntimeError: If inputs do not fit or no server answers.
             BaseException: What went wrong since somebody last asked, as `wait_all`; this inference is not started then.
         """
-        share = share_inputs if shared_memory is None else shares_inputs(share_inputs, shared_memory)
+        share = shares_inputs(share_inputs, shared_memory)
         pool = self._pool
         run = Run(pool, pool.ended)
         try:

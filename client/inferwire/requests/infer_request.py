@@ -13,9 +13,7 @@ from typing import Any, SupportsIndex
 
 import inferwire  # for hints of what is made above this layer
 from inferwire.arguments import as_integer, incompatible
-from inferwire.callers import warn
 from inferwire.completion import Completed
-from inferwire.deprecated_names import shares_inputs
 from inferwire.graph.ports import ConstOutput
 from inferwire.requests.kept_states import KeptStates
 from inferwire.requests.ov_dict import OVDict
@@ -29,6 +27,7 @@ from inferwire.requests.run import Run
 from inferwire.requests.tensor_access import TensorAccess
 from inferwire.requests.variable_state import VariableState
 from inferwire.transport.executions import Timings
+from inferwire.user_warnings import shares_inputs, warn
 from inferwire.values.scheduling import Scheduling, as_scheduling
 
 _MISSING: Any = object()
@@ -49,16 +48,19 @@ class InferRequest(Completed, TensorAccess):
     """Runs inferences of one model, one at a time. Mirrors `openvino.InferRequest`.
 
     Made by `CompiledModel.create_infer_request`, or of another one, as classes derived from it do; the two then are
-    the same request, with the same tensors. It holds a tensor for each input and output;
-    all of it is local, only executions travel. A model's states, if it keeps any, are kept by the server
-    for this request alone, from its first inference until nobody holds it any more.
+    the same request, with the same tensors. It holds a tensor for each input and output; all of it is local, only
+    executions travel. A model's states, if it keeps any, are kept by the server for this request alone, from its first
+    inference until nobody holds it any more.
 
-    Differs from OpenVINO: a request can start again straight after `cancel`; `latency` keeps its
-    last value while one runs; `wait` on itself inside its own callback is an error, where openvino
-    never returns; the profile of a cancelled execution is not known; `timings` is more; the output of a model
-    that hands its input on is memory of its own, where openvino's is the input's; an array without elements
-    whose shape the input does not take is refused, where openvino takes one of the right rank. States that the
-    server has lost, as when it restarted, raise `SessionLost` until `reset_state` begins anew.
+    Differs from OpenVINO:
+    - A request can start again straight after `cancel`.
+    - `wait` on itself inside its own callback is an error, where openvino never returns.
+    - `latency` keeps its last value while an inference runs; `timings` tells more.
+    - The profile of a cancelled execution is not known.
+    - The output of a model that hands its input on is memory of its own, where openvino's is the input's.
+    - An array without elements whose shape the input does not take is refused, where openvino takes one of the right
+      rank.
+    - States that the server has lost, as when it restarted, raise `SessionLost` until `reset_state` begins anew.
 
     Example:
         >>> request = compiled.create_infer_request()

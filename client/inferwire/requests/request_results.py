@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from inferwire.callers import warn
 from inferwire.graph.ports import ConstOutput
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.request_tensors import RequestTensors
 from inferwire.tensors.element_arrays import Array
 from inferwire.tensors.tensor import Tensor
+from inferwire.user_warnings import warn
 
 _NOT_FETCHED = np.empty(0)
 

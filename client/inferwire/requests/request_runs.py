@@ -160,7 +160,7 @@ class RequestRuns:
         return header
 
     def submit(self, header: ExecutionHeader, run: Run) -> None:
-        """Hand an execution to the transport, with what other servers have of its inputs."""
+        """Hand an execution to the transport, once those of its inputs are fetched that are on other servers."""
         freight = run.freight
         if freight is None:
             # It was given up before its turn came.

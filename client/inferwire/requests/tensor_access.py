@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, SupportsIndex, TypeVar, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvino_class
-from inferwire.deprecated_names import warn_of
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.model_ports import ModelPort
 from inferwire.graph.ports import Port
@@ -20,6 +19,7 @@ from inferwire.tensors.memory import OverMemory
 from inferwire.tensors.remote_tensor import RemoteTensor
 from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.tensors.tensor_vector import TensorVector
+from inferwire.user_warnings import warn_of_old_name
 
 # To a type checker, a dictionary of tensors is none of tensors or remote tensors: what is in it has to be a variable.
 K = TypeVar("K", bound=str | int | Port)
@@ -62,13 +62,13 @@ class TensorAccess(Unpicklable):
     @property
     def inputs(self) -> list[Tensor]:
         """Give `input_tensors`: openvino's name of it until 2023. Deprecated."""
-        warn_of("InferRequest.inputs", "input_tensors")
+        warn_of_old_name("InferRequest.inputs", "input_tensors")
         return self.input_tensors
 
     @property
     def outputs(self) -> list[Tensor]:
         """Give `output_tensors`: openvino's name of it until 2023. Deprecated."""
-        warn_of("InferRequest.outputs", "output_tensors")
+        warn_of_old_name("InferRequest.outputs", "output_tensors")
         return self.output_tensors
 
     @overload

@@ -22,7 +22,7 @@ from inferwire_proto.strings import Buffer
 
 
 class Home(Enum):
-    """Where the elements of memory belong that an inference writes."""
+    """Where the elements are to be that the next inference writes."""
 
     UNDECIDED = auto()
     """Nobody has read any: they are sent here, unless the request postpones its outputs."""
@@ -159,7 +159,7 @@ class Dense(Memory):
             return None
         return self.pin if share else partial(self._copy, self._kept)
 
-    def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Region:
+    def _region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Region:
         """Share a box of it."""
         box = tuple(map(slice, begin, end))
         return Region(self, begin, self._array[box] if box else self._array)
@@ -289,7 +289,7 @@ class Region(Memory):
         box = tuple(slice(start, start + size) for start, size in zip(self._begin, self.shape, strict=True))
         return lambda: fetch()[*box, ...].copy()
 
-    def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Region:
+    def _region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Region:
         """Share a box of the box."""
         box = tuple(map(slice, begin, end))
         inside = tuple(start + offset for start, offset in zip(self._begin, begin, strict=True))

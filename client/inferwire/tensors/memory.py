@@ -69,12 +69,35 @@ class Memory(ABC):
     def is_continuous(self) -> bool:
         """Whether the elements lie without gaps."""
 
-    @abstractmethod
     def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Memory:
-        """Share a box that lies in it; see `region` below."""
+        """Share the box from `begin` up to, not with, `end`.
+
+        Raises:
+            RuntimeError: Where the box does not lie in the memory, or elements share bytes.
+        """
+        if len(begin) != len(self.shape):
+            raise RuntimeError(
+                "Check 'tensor_shape.size() == begin.size()' failed: "
+                f"begin has {len(begin)} dimensions, expected {len(self.shape)}"
+            )
+        if len(begin) != len(end):
+            raise RuntimeError(
+                f"Check 'begin.size() == end.size()' failed: end has {len(end)} dimensions, expected {len(begin)}"
+            )
+        for start, stop, size in zip(begin, end, self.shape, strict=True):
+            _check_interval(start, stop, size)
+        refuse_packed(self.element_type)
+        return self._region(begin, end)
+
+    @abstractmethod
+    def _region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> Memory:
+        """Share a box that lies in it."""
 
     def wire_data(self) -> WireBytes:
-        """Give the elements as inferwire's wire carries them; copy only what is not contiguous."""
+        """Give the elements as inferwire's wire carries them: read-only, little-endian, without gaps, strings packed.
+
+        A view of the memory wherever that has no gaps: what is written to it afterwards shows.
+        """
         return array_to_wire(self.element_type, self.read())
 
     def wire_fetcher(self) -> Callable[[], WireBytes] | None:
@@ -138,7 +161,7 @@ class OverMemory(Completed):
 
     __slots__ = ("__weakref__", "_memory")
 
-    _own_use = frozenset({"memory", "over", "wire_data"})
+    _own_use = frozenset({"memory", "over"})
 
     _memory: Memory
 
@@ -146,27 +169,6 @@ class OverMemory(Completed):
     def memory(self) -> Memory:
         """What holds the elements; for the SDK's own use, not in openvino."""
         return self._memory
-
-
-def region(memory: Memory, begin: tuple[int, ...], end: tuple[int, ...]) -> Memory:
-    """Share the box from `begin` up to, not with, `end`.
-
-    Raises:
-        RuntimeError: Where the box does not lie in the memory, or elements share bytes.
-    """
-    if len(begin) != len(memory.shape):
-        raise RuntimeError(
-            "Check 'tensor_shape.size() == begin.size()' failed: "
-            f"begin has {len(begin)} dimensions, expected {len(memory.shape)}"
-        )
-    if len(begin) != len(end):
-        raise RuntimeError(
-            f"Check 'begin.size() == end.size()' failed: end has {len(end)} dimensions, expected {len(begin)}"
-        )
-    for start, stop, size in zip(begin, end, memory.shape, strict=True):
-        _check_interval(start, stop, size)
-    refuse_packed(memory.element_type)
-    return memory.region(begin, end)
 
 
 def refuse_packed(element_type: ElementType) -> None:

@@ -81,7 +81,7 @@ class RemoteMemory(Memory):
                 f"{shape_text(self.shape)}; create another"
             )
 
-    def region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> RemoteMemory:
+    def _region(self, begin: tuple[int, ...], end: tuple[int, ...]) -> RemoteMemory:
         """Share a box of it."""
         origin = self._begin or (0,) * len(self.shape)
         inside = tuple(start + offset for start, offset in zip(origin, begin, strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn, SupportsIndex
 
 from inferwire.arguments import Unpicklable, as_sizes, incompatible
-from inferwire.tensors.memory import OverMemory, region
+from inferwire.tensors.memory import OverMemory
 from inferwire.tensors.remote_memory import RemoteMemory
 from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.values.ov_any import OVAny
@@ -47,7 +47,7 @@ class RemoteTensor(OverMemory, Unpicklable):
         if not isinstance(remote_tensor, RemoteTensor) or first is None or last is None:  # pyright: ignore[reportUnnecessaryIsInstance]
             signature = "RemoteTensor(remote_tensor: RemoteTensor, begin: Coordinate, end: Coordinate)"
             raise incompatible("__init__", signature, invoked=(remote_tensor, begin, end))
-        self._memory = region(remote_tensor.memory, first, last)
+        self._memory = remote_tensor.memory.region(first, last)
         self._device = remote_tensor.get_device_name()
 
     @classmethod

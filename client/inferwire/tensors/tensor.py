@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from inferwire.arguments import Unpicklable, as_sizes, in_order, incompatible, is_array, is_list, openvino_class
-from inferwire.callers import warn
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import Port
 from inferwire.tensors.dense_memory import allocate
 from inferwire.tensors.element_arrays import Array
 from inferwire.tensors.memory import Memory, OverMemory, refuse_packed
 from inferwire.tensors.tensor_sources import memory_from, string_objects
+from inferwire.user_warnings import warn
 from inferwire.values.shapes import Coordinate, Shape, Strides
 from inferwire.values.types import Type, as_type, type_of
-from inferwire_proto.strings import Buffer
 
 
 class Tensor(OverMemory, Unpicklable):
@@ -31,12 +30,14 @@ class Tensor(OverMemory, Unpicklable):
     Types of less than 8 bits and their kin show their packed bytes as a flat array; bf16 shows its
     bits typed as float16; strings are read and written by `str_data` and `bytes_data`.
 
-    Differs from OpenVINO: memory that is too small for shape and type is refused where openvino
-    reads past its end; a view over read-only memory stays read-only; big-endian arrays are converted
-    when copied and refused when shared, where openvino misreads them; `shape` is a copy; string
-    tensors can be deep-copied, and regions of them hold their own strings, where openvino takes
-    those that follow in memory; strings of a transposed array are taken in its order, where openvino
-    refuses it or takes others; a region keeps its rank.
+    Differs from OpenVINO:
+    - Memory that is too small for shape and type is refused, where openvino reads past its end.
+    - A view over read-only memory stays read-only.
+    - Big-endian arrays are converted when copied and refused when shared, where openvino misreads them.
+    - `shape` is a copy, and a region keeps its rank.
+    - String tensors can be deep-copied.
+    - Regions of string tensors hold their own strings, where openvino takes those that follow in memory.
+    - Strings of a transposed array are taken in its order, where openvino refuses it or takes others.
 
     Example:
         >>> tensor = Tensor(np.zeros((1, 3), np.float32))
@@ -277,14 +278,6 @@ class Tensor(OverMemory, Unpicklable):
     def get_strides(self) -> Strides:
         """Give `strides`."""
         return self.strides
-
-    def wire_data(self) -> Buffer:
-        """Give the elements as inferwire's wire carries them; not in openvino.
-
-        Read-only bytes, little-endian and without gaps; a view of the tensor's memory wherever it
-        has no gaps, so what is written to the tensor afterwards shows in it. Strings are packed.
-        """
-        return self._memory.wire_data()
 
     def _strings(self) -> list[bytes]:
         if not self._memory.element_type.is_string:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from inferwire.arguments import as_sizes, in_order, incompatible, is_array, is_list
-from inferwire.callers import warn
 from inferwire.graph.ports import Port
 from inferwire.tensors.dense_memory import Dense, allocate
 from inferwire.tensors.element_arrays import Array, objects
-from inferwire.tensors.memory import Memory, region
+from inferwire.tensors.memory import Memory
+from inferwire.user_warnings import warn
 from inferwire.values.types import Type, element_type_of
 from inferwire_proto.element_types import ElementType
 
@@ -109,7 +109,7 @@ def _of_region(other: object, begin: object, end: object) -> Memory | None:
     if not isinstance(other, Memory):
         return None
     first, last = as_sizes(begin), as_sizes(end)
-    return None if first is None or last is None else region(other, first, last)
+    return None if first is None or last is None else other.region(first, last)
 
 
 def _of_image(image: object) -> Memory:

@@ -114,7 +114,7 @@ def decode_states(headers: Iterable[types_pb2.TensorHeader], raw: Sequence[WireB
 def decode_result(
     result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], count: int = 1
 ) -> tuple[Outcome, Iterable[OutputBytes]]:
-    """Read the result of as many executions, of which each has as much of the outputs' bytes, in the order of its ids.
+    """Read the result of so many executions that ran together; each has its part of every output, in order of the ids.
 
     Returns:
         How they ended, which came now, and the outputs' bytes of each.

@@ -21,8 +21,9 @@ from inferwire.latch import Latch
 from inferwire.process import FINALIZING, THIS
 from inferwire.transport import rpc
 from inferwire.transport.address import Address, SocketPlace, addresses_of
+from inferwire.transport.channel import open_channel
 from inferwire.transport.credentials import Credentials
-from inferwire.transport.greenlets import let_greenlets_run
+from inferwire.transport.patience import Patience
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.socket_carrier import IS_OFFERED, SocketCarrier, place_text
@@ -33,47 +34,6 @@ CLOSE_TIMEOUT_S = 2.0
 SESSION_METADATA = "inferwire-session"
 
 _LOG = logging.getLogger(__name__)
-
-_OPTIONS = (
-    # The server says in its welcome what it takes, which is checked with a better sentence than gRPC's.
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.use_local_subchannel_pool", 1),
-    # However long an inference takes, gRPC goes on asking whether the server is there.
-    ("grpc.http2.max_pings_without_data", 0),
-    # A session on a socket leaves no call open. The channel stays with the process that has the session all the same,
-    # where gRPC would connect anew, to another behind a balancer.
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.client_idle_timeout_ms", 2**31 - 1),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a server may be silent.
-
-    Attributes:
-        connect_s: Until it has answered a connection's first message.
-        keepalive_s: While work is in flight, until it is asked whether it is still there.
-        answer_s: Until it has answered that; what waits for it then fails. gRPC gives a network that brings nothing of
-            what is sent no longer either, and the answer comes behind what is on its way over a slow one.
-        socket_s: Until it has answered at its socket, which may be out of reach where gRPC is not.
-    """
-
-    connect_s: float = 5.0
-    keepalive_s: float = 10.0
-    answer_s: float = 20.0
-    socket_s: float = 1.0
-
-    @property
-    def options(self) -> tuple[tuple[str, int], ...]:
-        """Say it to gRPC."""
-        return (
-            ("grpc.keepalive_time_ms", int(self.keepalive_s * 1000)),
-            ("grpc.keepalive_timeout_ms", int(self.answer_s * 1000)),
-            # A keepalive's ping is a ping like any other, and those have a minute.
-            ("grpc.http2.ping_timeout_ms", int(self.answer_s * 1000)),
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -357,14 +317,11 @@ class Connection:
     def _at(self, place: SocketPlace, welcome: SessionWelcome) -> SessionStream | None:
         """Continue the session on a socket there; None where it is not the session's server that answers in time."""
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
-        patience = self._patience
         carrier: SocketCarrier | None = None
         try:
             tls = self._credentials.tls_context() if self._address.is_secure else None
-            carrier = SocketCarrier(
-                place, patience.socket_s, patience.keepalive_s, patience.answer_s, tls, self._address.host
-            )
-            return SessionStream(carrier, str(self._address), greeting, patience.socket_s)
+            carrier = SocketCarrier(place, self._patience, tls, self._address.host)
+            return SessionStream(carrier, str(self._address), greeting, self._patience.socket_s)
         except (InferwireError, OSError) as error:
             _LOG.debug("the session at %s is not at %s: %s", self._address, place_text(place), error)
             return None
@@ -372,16 +329,3 @@ class Connection:
             if carrier is not None:
                 carrier.cancel()
             raise
-
-
-def open_channel(address: Address, patience: Patience, credentials: Credentials) -> grpc.Channel:
-    """Open a channel; it connects with its first call."""
-    let_greenlets_run()
-    options = (*_OPTIONS, *patience.options)
-    if address.is_local:
-        # gRPC would take even this machine's own servers through the environment's proxy.
-        options = (*options, ("grpc.enable_http_proxy", 0))
-    if address.is_secure:
-        trusting = grpc.ssl_channel_credentials(root_certificates=credentials.root_certificates)
-        return grpc.secure_channel(address.target, trusting, options)
-    return grpc.insecure_channel(address.target, options)

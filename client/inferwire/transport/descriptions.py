@@ -1,4 +1,4 @@
-"""What a client and a server tell each other of models, their files, states and plugins. Values, and no network."""
+"""What a client and a server tell each other of models, their files and their states. Values, and no network."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ModelDescription:
         signature: Equal for models whose ports are equal.
         optimal_number_of_infer_requests: How many inference requests keep its device busy.
         properties: The compiled model's properties, by name.
-        sinks: The nodes that write its states, of a model that is read alone.
+        sinks: The nodes that write its states, where it was read and not compiled.
         max_batch_rows: How many rows one of its inferences runs at the most where executions may run together; else 0.
     """
 

@@ -11,12 +11,14 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from google.protobuf.message import Message
+
 from inferwire.errors import InferwireError, InvalidInput, ModelNotFound
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import LOST, CompiledModels
-from inferwire.transport.connection import Connection, Link, Patience
+from inferwire.transport.connection import Connection, Link
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
     Blobs,
@@ -37,6 +39,7 @@ from inferwire.transport.grpc_states import GrpcStates
 from inferwire.transport.grpc_tensors import GrpcTensors
 from inferwire.transport.lending import Lending
 from inferwire.transport.lent_memory import Lend
+from inferwire.transport.patience import Patience
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.served_models import what_there_is
 from inferwire.transport.submission import Retries, Submission
@@ -47,6 +50,7 @@ from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
 from inferwire_proto.properties import PropertyValue, map_to_wire
 
 T = TypeVar("T")
+Made = TypeVar("Made", models_pb2.CompileResponse, models_pb2.ImportResponse)
 
 _LOG = logging.getLogger(__name__)
 
@@ -139,11 +143,8 @@ class GrpcTransport:
         request = models_pb2.ReadRequest(
             source=codec.encode_source(source), preprocessing=codec.encode_preprocessing(source)
         )
-
-        def read_on(link: Link) -> models_pb2.ReadResponse:
-            return self._caller.call_on(link, "ModelService.Read", request, models_pb2.ReadResponse)
-
-        return codec.decode_model(self._with_files(contents.blobs, read_on).model)
+        response = self._call_with_files(contents.blobs, "ModelService.Read", request, models_pb2.ReadResponse)
+        return codec.decode_model(response.model)
 
     def graph(self, contents: ModelContents) -> GraphDescription:
         """Describe the graph of a model, without compiling it."""
@@ -151,11 +152,10 @@ class GrpcTransport:
         request = models_pb2.ListNodesRequest(
             source=codec.encode_source(source), preprocessing=codec.encode_preprocessing(source)
         )
-
-        def list_on(link: Link) -> models_pb2.ListNodesResponse:
-            return self._caller.call_on(link, "ModelService.ListNodes", request, models_pb2.ListNodesResponse)
-
-        return codec.decode_graph(self._with_files(contents.blobs, list_on))
+        response = self._call_with_files(
+            contents.blobs, "ModelService.ListNodes", request, models_pb2.ListNodesResponse
+        )
+        return codec.decode_graph(response)
 
     def compile(
         self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
@@ -168,12 +168,7 @@ class GrpcTransport:
             properties=map_to_wire(properties),
             preprocessing=codec.encode_preprocessing(source),
         )
-        caller = self._caller
-
-        def compile_on(link: Link) -> models_pb2.CompileResponse:
-            return caller.call_on(link, "ModelService.Compile", request, models_pb2.CompileResponse)
-
-        return self._make(compile_on, contents.blobs, contents.again)
+        return self._make("ModelService.Compile", request, models_pb2.CompileResponse, contents.blobs, contents.again)
 
     def query(self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
         """Give the device that would run it for each node of a model that can run."""
@@ -184,23 +179,16 @@ class GrpcTransport:
             properties=map_to_wire(properties),
             preprocessing=codec.encode_preprocessing(source),
         )
-
-        def query_on(link: Link) -> models_pb2.QueryResponse:
-            return self._caller.call_on(link, "ModelService.Query", request, models_pb2.QueryResponse)
-
-        return dict(self._with_files(contents.blobs, query_on).devices)
+        response = self._call_with_files(contents.blobs, "ModelService.Query", request, models_pb2.QueryResponse)
+        return dict(response.devices)
 
     def import_compiled(
         self, sha256: bytes, content: WireBytes, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
         """Make a model of what `export` gave, and again where a session was lost."""
         request = models_pb2.ImportRequest(sha256=sha256, device=device, properties=map_to_wire(properties))
-        blobs, caller = {sha256: content}, self._caller
-
-        def import_on(link: Link) -> models_pb2.ImportResponse:
-            return caller.call_on(link, "ModelService.Import", request, models_pb2.ImportResponse)
-
-        return self._make(import_on, blobs, lambda: blobs)
+        blobs = {sha256: content}
+        return self._make("ModelService.Import", request, models_pb2.ImportResponse, blobs, lambda: blobs)
 
     def export(self, target: Target) -> bytes:
         """Give a model that can run as a blob."""
@@ -271,34 +259,33 @@ class GrpcTransport:
         self._connection.close()
 
     def _make(
-        self,
-        make: Callable[[Link], models_pb2.CompileResponse | models_pb2.ImportResponse],
-        blobs: Blobs,
-        again: Callable[[], Blobs],
+        self, method: str, request: Message, response_type: type[Made], blobs: Blobs, again: Callable[[], Blobs]
     ) -> CompiledDescription:
-        """Make a model that can run, and again where the session that has it is lost: `make` does not know this."""
-        uploads = self._uploads
+        """Make a model that can run, and again where the session that has it is lost."""
+        # What makes it again is kept as long as the model, and keeps no transport.
+        uploads, caller = self._uploads, self._caller
 
-        def make_on(link: Link) -> tuple[Link, models_pb2.CompileResponse | models_pb2.ImportResponse]:
+        def make_on(link: Link) -> tuple[Link, Made]:
+            self._uploads.bring(link, blobs)
             self._releases.flush()
-            return link, make(link)
+            return link, self._caller.call_on(link, method, request, response_type)
 
         def make_anew(link: Link) -> str:
             uploads.bring(link, again())
-            return make(link).compiled_id
+            return caller.call_on(link, method, request, response_type).compiled_id
 
-        link, response = self._with_files(blobs, make_on)
+        link, response = self._caller.repeat_if_lost(make_on)
         self._compiled.add(link, response.compiled_id, make_anew)
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
 
-    def _with_files(self, blobs: Blobs, use: Callable[[Link], T]) -> T:
-        """Upload the files that a link's session has not, and use them there; if it is lost, once more on a new one."""
+    def _call_with_files(self, blobs: Blobs, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
+        """Make a call about files, once the link's session has them; if that is lost, once more on a new one."""
 
-        def use_on(link: Link) -> T:
+        def call(link: Link) -> rpc.R:
             self._uploads.bring(link, blobs)
-            return use(link)
+            return self._caller.call_on(link, method, request, response_type)
 
-        return self._caller.repeat_if_lost(use_on)
+        return self._caller.repeat_if_lost(call)
 
     def _ask_about(self, target: Target, ask: Callable[[Link, inference_pb2.Target], T]) -> T:
         """Make a call about a model, by its name in the link's session; if the link is lost, once more on a new one."""

@@ -63,7 +63,7 @@ class Lending:
         return f"<Lending to {self._address}: {granted} of {len(self._loans)} granted>"
 
     def memory(self, byte_size: int) -> LentMemory | None:
-        """Make memory of so many bytes to lend; none where that is not worth it, or the server refused other."""
+        """Make memory of so many bytes to lend; none where it is not worth that, or the server has refused some."""
         is_worth_it = LEAST_BYTES <= byte_size <= MOST_BYTES and self._address.is_local and not self._refused_by
         return new_memory(byte_size) if is_worth_it else None
 

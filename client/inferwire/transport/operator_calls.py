@@ -13,11 +13,12 @@ from google.protobuf.message import Message
 
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
-from inferwire.transport.connection import Patience, open_channel
+from inferwire.transport.channel import open_channel
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, WireBytes
 from inferwire.transport.large_execution import LargeExecution
+from inferwire.transport.patience import Patience
 from inferwire.transport.served_models import ModelStatus
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 
@@ -42,12 +43,11 @@ class OperatorCalls:
     def __init__(
         self,
         address: Address,
-        patience: Patience = Patience(),  # noqa: B008 - immutable
         credentials: Credentials = Credentials(),  # noqa: B008 - immutable
     ) -> None:
         self._address = str(address)
         self._metadata = credentials.metadata
-        self._channel = open_channel(address, patience, credentials)
+        self._channel = open_channel(address, Patience(), credentials)
 
     def __enter__(self) -> OperatorCalls:
         return self

@@ -1,7 +1,7 @@
 """Calls made from the service descriptors of the contract, and gRPC's errors as the client's.
 
-The only module that knows the names and paths of services. The contract has no generated gRPC
-stubs: everything they would say is in the descriptors.
+The only module that knows the paths of calls. The contract has no generated gRPC stubs: everything they would say is in
+the descriptors.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Submission(StreamExecution):
     Attributes:
         header: All of it that stays the same while shapes do.
         link: The connection that it was last sent on.
-        large: It as a call of its own, where it was last not sent on the connection's stream.
+        large: The call of its own that it was last sent as, where that was not on the connection's stream.
         was_sent: Whether a sending of it has succeeded.
         is_given_up: Whether nobody wants its outcome any more.
         needs_room: Whether the server had no room for it.

@@ -27,7 +27,8 @@ _OTHER_NAMES = (
     "is not in peer certificate",
     "call host does not match SSL server name",
 )
-"""What gRPC says of a certificate for others as it connects; of a common name alone until 1.76, and since."""
+"""What gRPC says of a certificate for other names as it connects; of one with no more than a common name, until 1.76
+and since."""
 
 _TLS_ANSWER_S = 1.0
 """How long what closed a connection has to agree on TLS, which a server that is there does within a few round trips."""

@@ -54,7 +54,7 @@ def bench(
         ),
     ] = (),
     plot: Annotated[
-        Path | None, Parameter(help="Draw the latencies into this .png or .svg file; needs matplotlib.")
+        Path | None, Parameter(help="Draw the latencies into this .png, .svg or .pdf file; needs matplotlib.")
     ] = None,
     json: JsonOption = False,
     mean: MeanOption = "",

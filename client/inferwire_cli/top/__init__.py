@@ -26,10 +26,12 @@ def top(
     """Show a server's devices, queues and models live; q or Ctrl-C ends it.
 
     Rates and times cover the time since the last update; with --once, or without a terminal, since the server began.
-    Of more models than the window has room for, those that have failed or have jobs that wait come first.
-    "busy" is the slots that run an inference, out of all. Times in the queue and on the device are means; p50 and p99
-    are of a job's whole time on the server. "troubles" are jobs that failed, were invalid, refused or cancelled, or
-    expired.
+    If the window has no room for all models, those that have failed or have jobs that wait come first.
+
+    - busy: slots that run an inference, out of all.
+    - queue ms, device ms: mean times in the queue and on the device.
+    - p50 ms, p99 ms: percentiles of a job's whole time on the server.
+    - troubles: jobs that failed, expired, or were invalid, refused or cancelled.
 
     For example:
 

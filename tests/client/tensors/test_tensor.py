@@ -27,7 +27,7 @@ def test_rows_and_types_are_one_to_one() -> None:
 
 def test_wire_data_is_a_view() -> None:
     tensor = Tensor(floats())
-    data = tensor.wire_data()
+    data = tensor.memory.wire_data()
     assert bytes(data) == floats().tobytes()
     tensor.data[0, 0] = 9
     assert bytes(data[:4]) == np.float32(9).tobytes()
@@ -40,12 +40,12 @@ def test_wire_data_is_that_of_the_present_shape() -> None:
     for size in (1, 4, 2):
         tensor.shape = [size]
         tensor.data[:] = size
-        assert bytes(tensor.wire_data()) == np.full(size, size, np.float32).tobytes()
+        assert bytes(tensor.memory.wire_data()) == np.full(size, size, np.float32).tobytes()
 
 
 def test_wire_data_of_a_region_is_dense() -> None:
     region = Tensor(Tensor(floats()), [0, 1], [2, 2])
-    assert bytes(region.wire_data()) == np.array([1, 4], np.float32).tobytes()
+    assert bytes(region.memory.wire_data()) == np.array([1, 4], np.float32).tobytes()
 
 
 @pytest.mark.parametrize("shape", [[], [0], [2, 0], [1, 3], [3, 3, 3]], ids=repr)
@@ -53,19 +53,19 @@ def test_wire_data_of_a_region_is_dense() -> None:
 def test_wire_round_trip(row: ElementType, shape: list[int]) -> None:
     source, target = Tensor(type_of(row), shape), Tensor(type_of(row), [1])
     source.data[...] = 1
-    assert len(source.wire_data()) == row.byte_size(shape)
+    assert len(source.memory.wire_data()) == row.byte_size(shape)
     for _ in range(2):
         target.data[...] = 0
-        target.memory.load_wire(tuple(shape), source.wire_data())
+        target.memory.load_wire(tuple(shape), source.memory.wire_data())
         assert target.shape == shape
-        assert bytes(target.wire_data()) == bytes(source.wire_data())
+        assert bytes(target.memory.wire_data()) == bytes(source.memory.wire_data())
 
 
 @given(st.lists(st.binary(max_size=5), max_size=5))
 def test_wire_round_trip_of_strings(items: list[bytes]) -> None:
     source, target = Tensor(Type.string, [len(items)]), Tensor(["x"])
     source.memory.array[...] = [*items]
-    target.memory.load_wire((len(items),), source.wire_data())
+    target.memory.load_wire((len(items),), source.memory.wire_data())
     assert target.memory.array.tolist() == items
 
 

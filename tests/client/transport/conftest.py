@@ -11,8 +11,8 @@ from tests.client.transport.scripted_server import (
 )
 
 from inferwire.transport.address import parse_address
-from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.patience import Patience
 
 
 @pytest.fixture(params=["gRPC", "socket"])

@@ -25,9 +25,9 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
-from inferwire.transport.connection import Patience
 from inferwire.transport.descriptions import CompiledDescription, ModelContents, ModelSource
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.patience import Patience
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution

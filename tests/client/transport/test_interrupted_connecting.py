@@ -21,8 +21,9 @@ from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer, re
 import inferwire as ov
 from inferwire.transport import connection
 from inferwire.transport.address import parse_address
-from inferwire.transport.connection import Connection, Patience
+from inferwire.transport.connection import Connection
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.patience import Patience
 
 WHERE = (PACKAGE, str(Path(grpc.__file__).parent), threading.__file__)
 """Whose steps a caller takes as it connects."""

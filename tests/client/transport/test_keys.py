@@ -18,13 +18,13 @@ from tests.client.transport.scripted_server import DATA, F32, HEADER, TIMEOUT_S,
 import inferwire as ov
 from inferwire.transport import connection
 from inferwire.transport.address import Address, parse_address
-from inferwire.transport.connection import Patience
 from inferwire.transport.credentials import API_KEY_VARIABLE, Credentials
 from inferwire.transport.descriptions import ModelContents, ModelSource
 from inferwire.transport.executions import ExecutionHeader, SequenceMark, StoredBox, Target, TensorSpec
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.lending import LEAST_BYTES
 from inferwire.transport.operator_calls import OperatorCalls
+from inferwire.transport.patience import Patience
 from inferwire.transport.session.session_stream import LARGE_BYTES
 from inferwire_proto.errors import CODE_METADATA
 
@@ -123,7 +123,7 @@ def test_every_call_of_an_operator_shows_the_key(
     server: ScriptedServer, method: str, call: Callable[[OperatorCalls], object]
 ) -> None:
     server.unary = dict.fromkeys(OPERATORS, empty)
-    with OperatorCalls(address_of(server), credentials=KEY) as calls:
+    with OperatorCalls(address_of(server), KEY) as calls:
         call(calls)
         metadata_of(server, method)
 

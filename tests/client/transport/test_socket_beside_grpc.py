@@ -30,8 +30,9 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
-from inferwire.transport.connection import Connection, Link, Patience
+from inferwire.transport.connection import Connection, Link
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.patience import Patience
 from inferwire_proto import frames
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.frames import Kind

@@ -22,9 +22,9 @@ from tests.client.transport.scripted_server import DATA, TIMEOUT_S, ScriptedServ
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
-from inferwire.transport.connection import Patience
 from inferwire.transport.credentials import ROOT_CERTIFICATES_VARIABLE, credentials_for
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.patience import Patience
 from inferwire.transport.unreachable import is_of_names, why_unreachable
 
 Key = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey

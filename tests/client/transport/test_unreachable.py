@@ -14,8 +14,8 @@ import pytest
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
-from inferwire.transport.connection import Patience
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.patience import Patience
 
 CALLERS = 5
 

@@ -22,12 +22,12 @@ class Carrier(Protocol):
 
     @property
     def send(self) -> Callable[[Pieces, list[int]], None] | None:
-        """Sends a message from the calling thread, which waits for nothing. Whoever receives hears of it if that fails.
+        """Sends a message from the calling thread, without waiting. Whoever receives hears of it if that fails.
 
-        Puts into the list how many bytes went at once. Where it is interrupted, as by Ctrl-C, the rest follows if that
-        was done, and else nothing went; or the carrier ends.
+        Puts into the list how many bytes went at once. Where it is interrupted, as by Ctrl-C, the list tells what
+        became of the message: with a number in it, the rest follows; empty, nothing went, or the carrier ends.
 
-        None where the carrier takes no messages but those that it asks for.
+        None where the carrier takes no messages but those that `start` was given.
         """
         ...
 

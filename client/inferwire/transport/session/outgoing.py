@@ -58,8 +58,8 @@ class _End(Enum):
 class Outgoing:
     """Executions in the order they came. One thread takes them; any may put, and withdraw also from a destructor.
 
-    Only executions whose ids are in `wanted` are given: the others were cancelled meanwhile. Of these `unsent` is told
-    the ids, but for those that may travel in stacks: nobody waits for their end.
+    Only executions whose ids are in `wanted` are given: the others were cancelled meanwhile. `unsent` is told the ids
+    of those others, but not of executions that may travel in stacks: nobody waits for their end.
 
     Attributes:
         most_bytes: How many bytes one message gathers.

@@ -89,7 +89,7 @@ class StreamExecution:
     Attributes:
         inputs: The bytes of its inputs.
         deliver: What is told of its outcome.
-        id: What it is called on the stream, and all that follows as well is of its latest sending.
+        id: Its number on the stream. This and all that follows is of its latest sending.
         encoded: Its header there.
         byte_size: How many bytes its inputs have.
         flow: What it is counted in once it is sent, if it may be stacked.

@@ -63,7 +63,7 @@ class TlsLayer:
         except ssl.SSLWantReadError:
             return None
         except ssl.SSLEOFError:
-            # Whether all was said frames tell, and not TLS.
+            # Frames tell whether all was said, and not TLS.
             return 0
 
     def _take(self, came: int) -> None:

@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import inferwire as ov
+from inferwire.transport.patience import Patience
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.socket_carrier import SocketCarrier
 from inferwire_proto import frames
@@ -47,7 +48,8 @@ class Place:
     def connect(self, keepalive_s: float = TIMEOUT_S, answer_s: float = TIMEOUT_S) -> SocketCarrier:
         """Make a carrier to it."""
         tls = None if self.tls is None else self.tls.client
-        return SocketCarrier(self.listener.getsockname(), TIMEOUT_S, keepalive_s, answer_s, tls)
+        patience = Patience(keepalive_s=keepalive_s, answer_s=answer_s, socket_s=TIMEOUT_S)
+        return SocketCarrier(self.listener.getsockname(), patience, tls)
 
     def connected(self, *limits: float) -> tuple[SocketCarrier, socket.socket]:
         """Make a carrier, and give the server's end of it as well."""

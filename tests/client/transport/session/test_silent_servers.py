@@ -11,7 +11,7 @@ import pytest
 from tests.client.transport.session.peer import TIMEOUT_S, Peer, Place
 
 import inferwire as ov
-from inferwire.transport.connection import Patience
+from inferwire.transport.patience import Patience
 from inferwire.transport.session.socket_carrier import SocketCarrier
 from inferwire_proto.frames import Kind
 
@@ -91,7 +91,7 @@ def test_where_nobody_listens_nothing_is_carried(listen: Callable[[], Place]) ->
     with place.listener:
         where = place.listener.getsockname()
     with pytest.raises(OSError, match="refused"):
-        SocketCarrier(where, TIMEOUT_S, TIMEOUT_S, TIMEOUT_S, place.tls and place.tls.client)
+        SocketCarrier(where, Patience(), place.tls and place.tls.client)
 
 
 def test_most_of_the_time_that_a_server_may_be_silent_is_for_its_answer_to_come() -> None:

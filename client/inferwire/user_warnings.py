@@ -1,0 +1,31 @@
+"""Warnings to the program that uses the SDK: each names that program's line, however far inside it is noticed."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from pathlib import Path
+
+_OWN_FILES = f"{Path(__file__).parent}{os.sep}"
+
+
+def warn(message: str, kind: type[Warning]) -> None:
+    """Warn whoever called the SDK. Python shows a warning once for each place, which should be the program's."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FILES):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, kind, stacklevel=level)
+
+
+def warn_of_old_name(name: str, instead: str) -> None:
+    """Warn whoever uses a name that openvino has given up."""
+    warn(f"{name} is deprecated; use {instead} instead", DeprecationWarning)
+
+
+def shares_inputs(share_inputs: bool, shared_memory: bool | None) -> bool:
+    """Read what `share_inputs` was called until 2023, before there was `share_outputs`."""
+    if shared_memory is None:
+        return share_inputs
+    warn_of_old_name("shared_memory", "share_inputs")
+    return shared_memory
