@@ -169,8 +169,11 @@ MAKE: dict[str, Callable[[GrpcTransport], CompiledDescription]] = {
 def test_a_transport_that_nobody_holds_goes_though_its_models_were_not_freed_before_it_was_closed(
     server: ScriptedServer, make: Callable[[GrpcTransport], CompiledDescription]
 ) -> None:
-    made = models_pb2.CompileResponse(compiled_id="m").SerializeToString()
-    server.unary |= dict.fromkeys(MAKE, lambda data, context: made) | {"Upload": lambda data, context: b""}
+    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
+        return models_pb2.CompileResponse(compiled_id="m").SerializeToString()
+
+    server.unary |= dict.fromkeys(MAKE, answer)
+    server.unary["Upload"] = lambda data, context: b""
     transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
     compiled = make(transport)
     transport.close()
