@@ -75,7 +75,8 @@ EXPOSE 8000 8001
 USER 10001:10001
 STOPSIGNAL SIGTERM
 # The health check takes the address from INFERWIRE_HOST and INFERWIRE_HTTP_PORT. It does not see the server's flags, so
-# set these two as variables and not as --host and --http-port.
+# set these two as variables and not as --host and --http-port. It imports nothing from the folder it runs in (-P): others
+# may write to /tmp if it is shared with them.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python3", "-m", "inferwire_cli.health"]
+    CMD ["python3", "-P", "-m", "inferwire_cli.health"]
 ENTRYPOINT ["inferwire", "serve"]

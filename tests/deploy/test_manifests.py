@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
+from socket import create_server
 from typing import Any
 
 import httpx
@@ -67,6 +72,26 @@ def test_every_variable_is_one_that_the_server_reads(container: Any, compose: An
 
 def test_what_flags_take_from_variables_is_there(container: Any) -> None:
     assert set(re.findall(r"\$\((\w+)\)", " ".join(container["args"]))) == set(variables_of(container))
+
+
+def test_the_health_check_imports_nothing_from_where_others_may_write(compose: Any, tmp_path: Path) -> None:
+    """It runs in /tmp, which a container may share with others."""
+    (tmp_path / "http.py").write_text("raise SystemExit('code of others has run')")
+    (written,) = re.findall(r"^HEALTHCHECK .*\\\n +CMD (.*)$", DOCKERFILE, re.MULTILINE)
+    python, *arguments = json.loads(written)
+    assert ["CMD", python, *arguments] == compose["healthcheck"]["test"]
+    command = (sys.executable, *arguments)
+    with create_server(("127.0.0.1", 0)) as closed:
+        port = str(closed.getsockname()[1])
+    asked = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"INFERWIRE_HTTP_PORT": port},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.stderr.startswith(f"the server at 127.0.0.1:{port} is not reached: ")
 
 
 async def test_probes_are_answered_without_a_key(container: Any, http: httpx.AsyncClient) -> None:
