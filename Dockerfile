@@ -1,8 +1,10 @@
 # An image of the server. It does not run as root, writes only to /tmp, and expects the models at /models.
 #
 #   docker build --tag inferwire .
-#   docker run --read-only --tmpfs /tmp:size=1g --volume "$PWD/deploy/models:/models:ro" \
+#   docker run --read-only --tmpfs /tmp:size=1g --stop-timeout 40 --volume "$PWD/deploy/models:/models:ro" \
 #       --publish 127.0.0.1:8000:8000 --publish 127.0.0.1:8001:8001 inferwire
+#
+# Without a time, `docker stop` waits for ten seconds, and kills a server that lets running work finish (--grace-s, 30).
 #
 # Podman keeps the health check only with `podman build --format docker`.
 #

@@ -119,9 +119,10 @@ def test_a_pod_has_the_time_that_the_server_takes_to_end(pod: Any, container: An
     assert pod["terminationGracePeriodSeconds"] == settings.drain_delay_s + settings.grace_s + 10
 
 
-def test_compose_waits_for_longer_than_the_server_takes_to_end(compose: Any) -> None:
+def test_docker_waits_for_longer_than_the_server_takes_to_end(compose: Any) -> None:
     settings = settings_of([], compose["environment"])
     assert seconds(compose["stop_grace_period"]) == settings.drain_delay_s + settings.grace_s + 10
+    assert re.findall(r"--stop-timeout (\d+)", DOCKERFILE) == [f"{DEFAULTS.drain_delay_s + DEFAULTS.grace_s + 10:.0f}"]
 
 
 def test_temporary_files_in_memory_have_a_limit(compose: Any) -> None:
