@@ -57,6 +57,10 @@ print(*p['dependencies'], *sum(extras, []), sep='\n')" > requirements.txt \
 
 FROM packages AS build
 
+# BuildKit alone hands them down from one stage to the next.
+ARG PIP_INDEX_URL
+ARG PIP_CONSTRAINT
+
 COPY README.md LICENSE NOTICE ./
 COPY proto/inferwire_proto proto/inferwire_proto
 COPY server/inferwire_server server/inferwire_server

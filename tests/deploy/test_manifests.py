@@ -74,6 +74,13 @@ def test_what_flags_take_from_variables_is_there(container: Any) -> None:
     assert set(re.findall(r"\$\((\w+)\)", " ".join(container["args"]))) == set(variables_of(container))
 
 
+def test_every_stage_that_installs_takes_it_from_the_index_that_the_build_names() -> None:
+    installing = [stage for stage in DOCKERFILE.split("\nFROM ") if " install " in stage]
+    assert len(installing) == 2
+    for stage in installing:
+        assert {"PIP_INDEX_URL", "PIP_CONSTRAINT"} <= set(re.findall(r"^ARG (\w+)$", stage, re.MULTILINE))
+
+
 def test_the_health_check_imports_nothing_from_where_others_may_write(compose: Any, tmp_path: Path) -> None:
     """It runs in /tmp, which a container may share with others."""
     (tmp_path / "http.py").write_text("raise SystemExit('code of others has run')")
