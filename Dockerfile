@@ -1,8 +1,12 @@
 # An image of the server. It does not run as root, writes only to /tmp, and expects the models at /models.
 #
 #   docker build --tag inferwire .
-#   docker run --read-only --tmpfs /tmp:size=1g --volume "$PWD/deploy/models:/models:ro" \
+#   docker run --read-only --tmpfs /tmp:size=1g --stop-timeout 40 --volume "$PWD/deploy/models:/models:ro" \
 #       --publish 127.0.0.1:8000:8000 --publish 127.0.0.1:8001:8001 inferwire
+#
+# Without a time, `docker stop` waits for ten seconds, and kills a server that lets running work finish (--grace-s, 30).
+#
+# Podman keeps the health check only with `podman build --format docker`.
 #
 # /tmp is in memory, and is where uploaded models are. Without a size it may take half of the host's memory, whatever the
 # container's limit. If you allow uploads, make it as large as they may be together.
@@ -21,19 +25,21 @@
 ARG PYTHON_IMAGE=python:3.13-slim-bookworm
 
 
-FROM ${PYTHON_IMAGE} AS build
+FROM ${PYTHON_IMAGE} AS packages
 
 # To install from a private package index, build with --build-arg PIP_INDEX_URL=... The final image does not contain it.
 ARG PIP_INDEX_URL
 ARG PIP_CONSTRAINT
 
-# The final image has no pip. The pip of the build image installs into this environment.
+# The environment has no pip of its own. That of the base image installs into it.
 RUN python3 -m venv --without-pip /opt/inferwire
 
-# Dependencies are installed before the sources are copied, so that a change in the sources does not download OpenVINO
-# again.
+# The packages are a stage and a layer of their own: a change in the sources neither downloads OpenVINO again, nor has
+# those who have the image pull it again.
 # OpenVINO's usage reporting (openvino-telemetry) is removed: it would write files, and send data out from wherever the
 # image is deployed. OpenVINO runs without it.
+# Python does not check this bytecode against its source, so the server starts faster. The source in an image does not
+# change.
 #
 # What the image can do depends on the extras of pyproject.toml: for models that take text, build with
 # --build-arg EXTRAS=server,tokenizers.
@@ -45,22 +51,34 @@ p = tomllib.loads(pathlib.Path('pyproject.toml').read_text())['project']; \
 extras = [p['optional-dependencies'][name] for name in os.environ['EXTRAS'].split(',')]; \
 print(*p['dependencies'], *sum(extras, []), sep='\n')" > requirements.txt \
     && python3 -m pip --python /opt/inferwire/bin/python install --no-cache-dir --no-compile --requirement requirements.txt \
-    && python3 -m pip --python /opt/inferwire/bin/python uninstall --yes openvino-telemetry
+    && python3 -m pip --python /opt/inferwire/bin/python uninstall --yes openvino-telemetry \
+    && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/inferwire/lib
+
+
+FROM packages AS build
+
+# BuildKit alone hands them down from one stage to the next.
+ARG PIP_INDEX_URL
+ARG PIP_CONSTRAINT
 
 COPY README.md LICENSE NOTICE ./
 COPY proto/inferwire_proto proto/inferwire_proto
 COPY server/inferwire_server server/inferwire_server
 COPY client/inferwire client/inferwire
 COPY client/inferwire_cli client/inferwire_cli
-# Python does not check this bytecode against its source, so the server starts faster. The source in an image does not
-# change.
-RUN python3 -m pip --python /opt/inferwire/bin/python install --no-cache-dir --no-compile --no-deps . \
-    && /opt/inferwire/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/inferwire/lib
+RUN python3 -m pip --python /opt/inferwire/bin/python install --no-cache-dir --no-compile --no-deps --prefix /build . \
+    && python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /build -p /opt/inferwire /build/lib
 
 
 FROM ${PYTHON_IMAGE}
 
-COPY --from=build /opt/inferwire /opt/inferwire
+# Python's own image has no bytecode of its library, and whoever is not root can keep none: without this, the server and
+# each health check would compile anew what they import of it, a second or two of a core and a third of one.
+RUN python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash -x /site-packages/ \
+    "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
+
+COPY --from=packages /opt/inferwire /opt/inferwire
+COPY --from=build /build /opt/inferwire
 
 # Libraries that write files do so in HOME. With a read-only root file system, /tmp is the only place they can write to.
 ENV PATH=/opt/inferwire/bin:$PATH \
@@ -75,7 +93,8 @@ EXPOSE 8000 8001
 USER 10001:10001
 STOPSIGNAL SIGTERM
 # The health check takes the address from INFERWIRE_HOST and INFERWIRE_HTTP_PORT. It does not see the server's flags, so
-# set these two as variables and not as --host and --http-port.
+# set these two as variables and not as --host and --http-port. It imports nothing from the folder it runs in (-P): others
+# may write to /tmp if it is shared with them.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python3", "-m", "inferwire_cli.health"]
+    CMD ["python3", "-P", "-m", "inferwire_cli.health"]
 ENTRYPOINT ["inferwire", "serve"]

@@ -16,8 +16,8 @@ from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPSConne
 READY_PATH = "/v2/health/ready"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = "8000"
-_AT_EVERY_ADDRESS = {"0.0.0.0": DEFAULT_HOST, "::": "::1"}  # noqa: S104 - a server's, which is asked here
-"""Where a server is found that listens at all addresses of a family."""
+_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - a server's, which is asked here
+"""Either takes IPv4, and only that is sure to be there: most containers have no address of IPv6, not even their own."""
 
 TLS_SCHEME = "https://"
 READY = 200
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 def _own(environment: Mapping[str, str]) -> str:
     """Say where the server of this environment listens. A variable that is empty is as one that is not set."""
     host = environment.get("INFERWIRE_HOST") or DEFAULT_HOST
-    host = _AT_EVERY_ADDRESS.get(host, host)
+    host = DEFAULT_HOST if host in _EVERY_ADDRESS else host
     port = environment.get("INFERWIRE_HTTP_PORT") or DEFAULT_PORT
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
+from socket import create_server
 from typing import Any
 
 import httpx
@@ -69,6 +74,33 @@ def test_what_flags_take_from_variables_is_there(container: Any) -> None:
     assert set(re.findall(r"\$\((\w+)\)", " ".join(container["args"]))) == set(variables_of(container))
 
 
+def test_every_stage_that_installs_takes_it_from_the_index_that_the_build_names() -> None:
+    installing = [stage for stage in DOCKERFILE.split("\nFROM ") if " install " in stage]
+    assert len(installing) == 2
+    for stage in installing:
+        assert {"PIP_INDEX_URL", "PIP_CONSTRAINT"} <= set(re.findall(r"^ARG (\w+)$", stage, re.MULTILINE))
+
+
+def test_the_health_check_imports_nothing_from_where_others_may_write(compose: Any, tmp_path: Path) -> None:
+    """It runs in /tmp, which a container may share with others."""
+    (tmp_path / "http.py").write_text("raise SystemExit('code of others has run')")
+    (written,) = re.findall(r"^HEALTHCHECK .*\\\n +CMD (.*)$", DOCKERFILE, re.MULTILINE)
+    python, *arguments = json.loads(written)
+    assert ["CMD", python, *arguments] == compose["healthcheck"]["test"]
+    command = (sys.executable, *arguments)
+    with create_server(("127.0.0.1", 0)) as closed:
+        port = str(closed.getsockname()[1])
+    asked = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"INFERWIRE_HTTP_PORT": port},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.stderr.startswith(f"the server at 127.0.0.1:{port} is not reached: ")
+
+
 async def test_probes_are_answered_without_a_key(container: Any, http: httpx.AsyncClient) -> None:
     asked = {probe: container[probe]["httpGet"] for probe in PROBES}
     for probe, request in asked.items():
@@ -94,9 +126,10 @@ def test_a_pod_has_the_time_that_the_server_takes_to_end(pod: Any, container: An
     assert pod["terminationGracePeriodSeconds"] == settings.drain_delay_s + settings.grace_s + 10
 
 
-def test_compose_waits_for_longer_than_the_server_takes_to_end(compose: Any) -> None:
+def test_docker_waits_for_longer_than_the_server_takes_to_end(compose: Any) -> None:
     settings = settings_of([], compose["environment"])
     assert seconds(compose["stop_grace_period"]) == settings.drain_delay_s + settings.grace_s + 10
+    assert re.findall(r"--stop-timeout (\d+)", DOCKERFILE) == [f"{DEFAULTS.drain_delay_s + DEFAULTS.grace_s + 10:.0f}"]
 
 
 def test_temporary_files_in_memory_have_a_limit(compose: Any) -> None:

@@ -2,8 +2,9 @@
 
 Those written for openvino run twice, with openvino and with a server, and have to print the same. Those written for
 servers of the Open Inference Protocol have to get the answers that openvino gives, and Triton's load generator the
-counts of what it sent. Prometheus has to find the files of `deploy/` right, and numbers for every panel of the
-dashboard; the schemas of Kubernetes and KServe's types have to fit its manifests. The example of cascades runs last.
+counts of what it sent. The image has to be built and run, where docker or podman is. Prometheus has to find the files
+of `deploy/` right, and numbers for every panel of the dashboard; the schemas of Kubernetes and KServe's types have to
+fit its manifests. The example of cascades runs last.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import openvino
-from tests.programs import perf_analyzer, prometheus
+from tests.programs import image, perf_analyzer, prometheus
 from tests.programs.environments import FOLDER, ROOT, Environment
 
 from inferwire_cli.server_process import ServerProcess, running_server
@@ -123,6 +124,9 @@ def main() -> int:
         is_shown, detail = prometheus.measure(server)
         report("prometheus", is_shown, detail)
         right.append(is_shown)
+        is_run, detail = image.measure() or (True, "left out: neither docker nor podman answers here")
+        report("image", is_run, detail)
+        right.append(is_run)
         picture = FOLDER / "read_text.png"
         command = [OCR.python(), EXAMPLE, "--address", server.grpc_address, "--output", picture]
         right.append(subprocess.run(command, check=False).returncode == 0)
