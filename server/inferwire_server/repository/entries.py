@@ -211,7 +211,12 @@ def unreadable(reason: object) -> str:
 
 def is_version(path: Path) -> bool:
     """Tell whether a folder is named as a version is."""
-    return path.is_dir() and path.name.isascii() and path.name.isdigit()
+    return is_named_as_version(path) and path.is_dir()
+
+
+def is_named_as_version(path: Path) -> bool:
+    """Tell whether something has the name of a version, whatever it is."""
+    return path.name.isascii() and path.name.isdigit()
 
 
 def one_of_each(entries: Iterable[Entry]) -> list[Entry]:
