@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from errno import EMFILE, ENFILE
 from pathlib import Path
 from types import MappingProxyType
 
@@ -25,6 +24,7 @@ from inferwire_proto.model_formats import SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.entries import (
+    LACKS,
     Entry,
     Overrides,
     as_utf8,
@@ -49,9 +49,6 @@ _FEW = 5
 
 _NO_MODELS = ("lost+found",)
 """Folders that file systems make for themselves, and that few may read."""
-
-_LACKS = (EMFILE, ENFILE)
-"""The system's numbers for that no more files can be opened: that says nothing of what was to be read."""
 
 
 class Repository:
@@ -100,7 +97,7 @@ class Repository:
         try:
             return one_of_each(map(named_in_utf8, self._entries()))
         except OSError as error:
-            if error.errno in _LACKS:
+            if error.errno in LACKS:
                 raise  # callers are told of that, too, and to try again
             reason = f"the model repository '{as_utf8(str(self.root))}' cannot be read: {error.strerror}"
             raise ServingError(Code.INVALID_INPUT, reason) from error
@@ -165,7 +162,7 @@ def _entries_or_obstacle(path: Path) -> list[Entry]:
     try:
         return [] if path.name in _NO_MODELS else entries_at(path)
     except OSError as error:
-        if error.errno in _LACKS:
+        if error.errno in LACKS:
             raise
         return [Entry(path.name, "1", path, obstacle=unreadable(error))]
 
@@ -175,6 +172,6 @@ def _has_model(path: Path) -> bool:
     try:
         return path.name not in _NO_MODELS and bool(entries_at(path))
     except OSError as error:
-        if error.errno in _LACKS:
+        if error.errno in LACKS:
             raise
         return False
