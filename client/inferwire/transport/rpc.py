@@ -201,7 +201,7 @@ class as_own_errors:  # noqa: N801 - it reads as what it does
 
 def unavailable(address: str, details: str) -> ServerUnavailable:
     """Say that no server answers, and how to start one; or what else keeps it from being reached."""
-    return ServerUnavailable(f"{why_unreachable(address, details)} ({details})")
+    return ServerUnavailable(why_unreachable(address, details))
 
 
 def _serialize(message: Message) -> bytes:
