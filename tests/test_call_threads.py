@@ -12,6 +12,7 @@ from tests.engine.conftest import no_new_threads
 
 from inferwire_server.call_threads import CallThreads
 from inferwire_server.engine.fake_backend import Gate
+from inferwire_server.errors import ServingError
 
 
 class Device:
@@ -92,5 +93,5 @@ async def test_the_first_call_needs_no_thread_of_the_system_s() -> None:
 
 
 def test_without_any_thread_there_are_none() -> None:
-    with no_new_threads(), pytest.raises(RuntimeError, match="can't start new thread"):
+    with no_new_threads(), pytest.raises(ServingError, match="no thread could be started: can't start new thread"):
         CallThreads()

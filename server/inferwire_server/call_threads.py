@@ -13,6 +13,9 @@ from contextvars import Context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
 
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -27,11 +30,15 @@ class CallThreads(ThreadPoolExecutor):
         """Start a thread.
 
         Raises:
-            RuntimeError: If the system gives none.
+            ServingError: INTERNAL if the system gives none.
         """
         super().__init__(limit, name)
         self._given: dict[Future[Any], Callable[..., Any]] = {}
-        super().submit(int)
+        try:
+            super().submit(int)
+        except (RuntimeError, MemoryError) as error:
+            reason = f"no thread could be started: {error or 'out of memory'}"
+            raise ServingError(Code.INTERNAL, reason) from error
 
     def __repr__(self) -> str:
         return f"<CallThreads: {self.calls} calls>"

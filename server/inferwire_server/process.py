@@ -60,16 +60,17 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
         log.info("computes with fewer threads than cores, since its CPU time is limited", threads=inference_threads)
 
     async def until_stopped() -> int:
-        asyncio.get_running_loop().set_default_executor(threads := CallThreads())
-        code, has_stopped = 1, True
+        code, has_stopped, threads = 1, True, None
         try:
+            asyncio.get_running_loop().set_default_executor(threads := CallThreads())
             with stop_on_signals() as stop, role.stops(stop):
                 backend = openvino_backend(settings.extensions, inference_threads)
                 end = await serve(settings, backend, stop, workers, role)
             code, has_stopped = 0 if end.is_whole else 1, end.has_stopped
         except Exception as error:  # noqa: BLE001 - what is not an operator's to mend is raised again
             _log_refusals(error)
-        await _leave_behind(threads, code, has_stopped=has_stopped)
+        if threads is not None:
+            await _leave_behind(threads, code, has_stopped=has_stopped)
         return code
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import resource
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from errno import EIO, EROFS
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -218,6 +221,29 @@ async def test_a_blob_goes_with_its_last_holder(blobs: BlobStore) -> None:
     blobs.release(DIGEST)
     await blobs.cleared()
     assert files_of(blobs) == []
+
+
+async def test_a_blob_is_let_go_of_though_its_file_stays(full: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rename(_path: Path, _target: Path) -> None:
+        raise OSError(EROFS, os.strerror(EROFS))
+
+    monkeypatch.setattr(Path, "rename", rename)
+    full.release(DIGEST)
+    await full.cleared()
+    assert await put(full) == DIGEST
+
+
+async def test_what_cannot_be_removed_is_no_error(full: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_dir(_path: Path) -> bool:
+        raise OSError(EIO, os.strerror(EIO))
+
+    monkeypatch.setattr(Path, "is_dir", is_dir)
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+    full.release(DIGEST)
+    await full.cleared()
+    gc.collect()
+    assert errors == []
 
 
 async def test_a_blob_is_removed_on_a_thread_and_counts_until_it_is_gone(full: BlobStore, threads: BusyThreads) -> None:

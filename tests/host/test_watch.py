@@ -303,6 +303,21 @@ async def test_what_editors_and_version_control_write_for_themselves_is_no_chang
         assert told == {(watchfiles.Change.added, str(tmp_path / "m" / "inferwire.toml"))}
 
 
+async def test_a_watch_that_the_system_does_not_give_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def awatch(*_: Path, ignore_permission_denied: bool, **_options: object) -> AsyncGenerator[object, None]:
+        """Do as the library does where the system's limit is reached."""
+        if not ignore_permission_denied:
+            raise OSError("OS file watch limit reached")
+        while True:
+            await asyncio.sleep(0)
+            yield set[object]()
+
+    monkeypatch.setattr(watchfiles, "awatch", awatch)
+    async with asyncio.timeout(30), aclosing(changes_at(tmp_path)) as changes:
+        with pytest.raises(OSError, match="OS file watch limit reached"):
+            await anext(changes)
+
+
 class Watches:
     """Watches that begin, and fail, as the test says."""
 
@@ -325,7 +340,7 @@ class Watches:
 
 
 async def test_a_watch_that_fails_is_begun_anew_and_what_it_missed_is_looked_at() -> None:
-    full = RuntimeError("OS file watch limit reached")
+    full = OSError("OS file watch limit reached")
     odd = ExceptionGroup("unhandled", [RuntimeError("a path is no text"), OSError("it has gone")])
     watches = Watches(full, full, PermissionError("closed"), odd, None, full, None, None)
     with capture_logs() as logs, pytest.raises(asyncio.CancelledError):

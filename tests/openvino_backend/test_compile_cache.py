@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import resource
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from errno import EIO
 from pathlib import Path
 
 import pytest
@@ -166,3 +168,14 @@ def test_a_model_that_is_being_compiled_for_another_device_may_be_kept_yet(tmp_p
     with capture_logs() as logs:
         kept_in(tmp_path, "m", Compiling)
     assert logs == []
+
+
+def test_a_model_is_compiled_though_its_cache_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def glob(_path: Path, _pattern: str) -> Generator[Path]:
+        raise OSError(EIO, os.strerror(EIO))
+        yield
+
+    cached = ModelOptions("m", "CPU", {"CACHE_DIR": str(tmp_path)})
+    backend = OpenVinoBackend()
+    monkeypatch.setattr(Path, "glob", glob)
+    assert backend.compile(Source(MODEL), cached).spec.name == "m"

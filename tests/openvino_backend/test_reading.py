@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from errno import EIO
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -53,6 +55,16 @@ def test_an_onnx_file_is_read_beside_one_that_nobody_may_look_at(
     (readable_by_all / "other.onnx").symlink_to(closed / "other.onnx")
     with without_rights():
         assert compiled(backend, Source(readable_by_all / "sigmoid.onnx")).spec.inputs
+
+
+def test_a_file_is_read_of_which_the_system_tells_nothing(
+    backend: OpenVinoBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stat(path: Path, **_: object) -> os.stat_result:
+        raise OSError(EIO, os.strerror(EIO), str(path))
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert compiled(backend, Source(DATA / "sigmoid.onnx")).spec.inputs
 
 
 def test_an_onnx_file_is_read(backend: OpenVinoBackend) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from errno import EMFILE
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from shutil import rmtree
@@ -266,6 +267,32 @@ def test_where_no_more_files_can_be_opened_it_is_not_the_repository_that_cannot_
             repository.served()
     finally:
         setrlimit(RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("files", [("a/1/m.xml", "b.onnx"), ("a/1/m.xml", "2024/x")])
+def test_where_no_more_files_can_be_opened_it_is_no_model_that_cannot_be_read(
+    tmp_path: Path, files: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository, iterdir = lay_out(tmp_path, *files), Path.iterdir
+
+    def at_the_limit(folder: Path) -> Iterator[Path]:
+        if folder != tmp_path:
+            raise OSError(EMFILE, os.strerror(EMFILE))
+        return iterdir(folder)
+
+    monkeypatch.setattr(Path, "iterdir", at_the_limit)
+    with pytest.raises(OSError, match="Too many open files"):
+        repository.served()
+
+
+def test_a_repository_of_one_model_that_nobody_may_enter_has_no_other_models(readable_by_all: Path) -> None:
+    repository = lay_out(readable_by_all / "m", "1/m.xml", "2/m.xml", "labels.txt")
+    (readable_by_all / "m").chmod(0o644)
+    try:
+        with without_rights(), pytest.raises(ServingError, match="cannot be read: Permission denied"):
+            repository.served()
+    finally:
+        (readable_by_all / "m").chmod(0o755)
 
 
 @pytest.mark.parametrize("name", ["b", "1"])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+from errno import EMFILE, ESTALE
 from itertools import count
 from pathlib import Path
 
@@ -245,3 +248,20 @@ async def test_a_sync_looks_once_more_for_all_models_that_have_been_loaded_meanw
         await asyncio.gather(loading, syncing)
         assert rig.states() == dict.fromkeys(["a/1", "b/1", "c/1"], "ready")
         assert (next(looks), rig.backend.compiled) == (3, 3)
+
+
+@pytest.mark.parametrize(("number", "error"), [(ESTALE, ServingError), (EMFILE, OSError)])
+async def test_files_that_the_system_tells_nothing_of_for_the_moment_fail_a_load_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: type[Exception]
+) -> None:
+    def fingerprint(entry: Entry) -> None:
+        raise OSError(number, os.strerror(number), str(entry.location))
+
+    async with a_rig(tmp_path, "m") as rig:
+        await rig.loader.sync()
+        with monkeypatch.context() as patched:
+            patched.setattr(Entry, "fingerprint", fingerprint)
+            with pytest.raises(error, match=re.escape(f"{tmp_path}/m/1")):
+                await rig.loader.load("m")
+        assert rig.states() == {"m/1": "ready"}
+        await rig.loader.load("m")

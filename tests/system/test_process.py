@@ -496,3 +496,15 @@ def test_a_core_calls_a_server_through_its_socket(tmp_path: Path) -> None:
     with running_server(DIGITS, "--grpc-socket", str(path)):
         assert ov.Core(f"unix:{path}").served_model("digits_mlp")(ROW)[0].shape == (1, 10)
     assert not path.exists()
+
+
+def test_a_server_that_the_system_gives_no_thread_says_so() -> None:
+    # No address space has room for the stack of such a thread.
+    program = (
+        "import sys, threading; from inferwire_server.__main__ import run; threading.stack_size(2**47); sys.exit(run())"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=END_S, check=False)
+    assert ended.returncode == 1
+    assert "cannot serve" in ended.stderr
+    assert "no thread could be started: can't start new thread" in ended.stderr
+    assert "Traceback" not in ended.stderr

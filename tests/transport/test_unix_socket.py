@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import stat
 from contextlib import closing
+from errno import ENOSPC, EROFS
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2
+from structlog.testing import capture_logs
 from tests.transport.conftest import sessions_of
 
 from inferwire_server.service import Services
 from inferwire_server.transport.listening import CannotListenAt
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+from inferwire_server.transport.unix_socket import socket_file
 
 
 @pytest.fixture
@@ -81,3 +85,47 @@ async def test_a_path_that_cannot_be_is_said(services: Services, tmp_path: Path,
     with pytest.raises(CannotListenAt, match=reason):
         async with serving(services, tmp_path / name):
             pass
+
+
+@pytest.fixture
+def keeps_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the system remove no file, as on a volume that has become read-only."""
+
+    def unlink(_path: Path, *, missing_ok: bool = False) -> None:
+        del missing_ok
+        raise OSError(EROFS, os.strerror(EROFS))
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+
+
+@pytest.mark.usefixtures("keeps_files")
+def test_a_socket_that_cannot_be_removed_does_not_keep_the_server_from_ending_as_ever(path: Path) -> None:
+    with (
+        closing(socket.socket(socket.AF_UNIX)) as listener,
+        capture_logs() as logs,
+        socket_file(path, lambda at: listener.bind(str(at)), "cannot listen"),
+    ):
+        pass
+    assert [(line["event"], line["path"], line["reason"]) for line in logs] == [
+        ("the socket's file stays", str(path), "Read-only file system")
+    ]
+
+
+@pytest.mark.usefixtures("keeps_files")
+async def test_a_socket_left_over_that_cannot_be_removed_is_said(services: Services, path: Path) -> None:
+    with closing(socket.socket(socket.AF_UNIX)) as left:
+        left.bind(str(path))
+    with pytest.raises(CannotListenAt, match=r"cannot listen for gRPC at '.*': Read-only file system; .*--grpc-socket"):
+        async with serving(services, path):
+            pass
+
+
+def test_it_is_said_why_a_socket_cannot_be_made(path: Path) -> None:
+    def bind(_path: Path) -> None:
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+    with (
+        pytest.raises(CannotListenAt, match=r"cannot listen: No space left on device; .*--grpc-socket"),
+        socket_file(path, bind, "cannot listen"),
+    ):
+        pass

@@ -76,6 +76,7 @@ class Opening(Latch):
         link: What was opened.
         error: Why nothing was.
         greeted: What calls of one answer can be made on meanwhile: the session is there, and may have yet to move.
+        failed: Channels on which nothing was opened. To close one takes for ever where gRPC was given no thread for it.
         is_unwanted: Whether it is to be closed as soon as it is open.
     """
 
@@ -86,6 +87,7 @@ class Opening(Latch):
 
     def __init__(self) -> None:
         self._is_greeted = Latch()
+        self.failed: list[grpc.Channel] = []
 
     def greet(self, link: Link) -> None:
         """Let those go on who need no more than the session; nobody where this was closed meanwhile."""
@@ -251,6 +253,8 @@ class Connection:
                 if self._opening is opening:
                     self._opening = None
         opening.end()
+        for channel in opening.failed:
+            channel.close()
 
     def _keep(self, link: Link, opening: Opening) -> Link:
         """Make what was opened the link, unless this was closed meanwhile."""
@@ -290,7 +294,7 @@ class Connection:
         except BaseException:
             if stream is not None:
                 stream.finish()
-            channel.close()
+            opening.failed.append(channel)
             raise
 
     def _beside(self, stream: SessionStream) -> SessionStream:

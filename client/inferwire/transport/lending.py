@@ -109,6 +109,9 @@ class Lending:
             rpc.start_unary(link.channel, "TensorService.LendMemory", request, link.metadata, answered)
         except ValueError:
             self._loans.pop(memory.id, None)
+        except RuntimeError:
+            # The system gives no thread for now.
+            loan.is_asked = False
 
     def _answered(self, memory: LentMemory, loan: _Loan, call: rpc.UnaryFuture) -> None:
         try:

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import Message
 
 from inferwire.errors import DeadlineExceeded, InferwireError, ServerUnavailable, TooLarge, error_of, unauthenticated
-from inferwire.transport.undisturbed import undisturbed
+from inferwire.transport.undisturbed import undisturbed, undisturbed_with_thread
 from inferwire.transport.unreachable import is_of_names, why_unreachable
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
@@ -101,7 +101,7 @@ def call_with_streams(
             for call in calls:
                 call.cancel()
 
-    return undisturbed(make_all)
+    return undisturbed_with_thread(make_all)
 
 
 def call_for_stream(
@@ -115,7 +115,7 @@ def call_for_stream(
     multicallable = channel.unary_stream(
         path_of(method), request_serializer=_serialize, response_deserializer=response_type.FromString
     )
-    return undisturbed(lambda: tuple(multicallable(request, metadata=metadata)))
+    return undisturbed_with_thread(lambda: tuple(multicallable(request, metadata=metadata)))
 
 
 def start_unary(
@@ -129,12 +129,13 @@ def start_unary(
         started.add_done_callback(answered)
         return started
 
-    return undisturbed(start)
+    return undisturbed_with_thread(start)
 
 
 def open_stream(channel: grpc.Channel, method: str, requests: Iterator[bytes], metadata: Metadata) -> ResponseStream:
     """Open a call that streams messages' bytes both ways."""
-    return cast("ResponseStream", channel.stream_stream(path_of(method))(requests, metadata=metadata))
+    multicallable = cast("Any", channel).stream_stream(path_of(method))
+    return undisturbed_with_thread(lambda: cast("ResponseStream", multicallable(requests, metadata=metadata)))
 
 
 def path_of(method: str) -> str:
@@ -201,7 +202,7 @@ class as_own_errors:  # noqa: N801 - it reads as what it does
 
 def unavailable(address: str, details: str) -> ServerUnavailable:
     """Say that no server answers, and how to start one; or what else keeps it from being reached."""
-    return ServerUnavailable(f"{why_unreachable(address, details)} ({details})")
+    return ServerUnavailable(why_unreachable(address, details))
 
 
 def _serialize(message: Message) -> bytes:

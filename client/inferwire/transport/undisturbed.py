@@ -35,6 +35,27 @@ def undisturbed(work: Callable[[], T]) -> T:
     return errand.result()
 
 
+def undisturbed_with_thread(work: Callable[[], T]) -> T:
+    """Do something undisturbed for which gRPC starts a thread, and nothing where the system gives none.
+
+    gRPC counts a call before it starts the thread that ends it. Without that, later calls of the channel would wait for
+    ever, and so would whoever closes it.
+
+    Raises:
+        RuntimeError: If the system gives no thread.
+    """
+
+    def work_if_there_is_a_thread() -> T:
+        if not sys.is_finalizing():
+            has_run = Latch()
+            _thread.start_new_thread(has_run.set, ())
+            # It is out of the way when the next one is started.
+            has_run.wait()
+        return work()
+
+    return undisturbed(work_if_there_is_a_thread)
+
+
 class _Errand(Latch, Generic[T]):
     """Something that another thread does; set once it is done."""
 

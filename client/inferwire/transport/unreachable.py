@@ -30,6 +30,9 @@ _OTHER_NAMES = (
 """What gRPC says of a certificate for other names as it connects; of one with no more than a common name, until 1.76
 and since."""
 
+_NO_FILE = "Too many open files"
+"""What gRPC says where this process can open no socket, with an address's bytes behind it."""
+
 _TLS_ANSWER_S = 1.0
 """How long what closed a connection has to agree on TLS, which a server that is there does within a few round trips."""
 
@@ -42,7 +45,16 @@ def is_of_names(address: str, details: str) -> bool:
 
 
 def why_unreachable(address: str, details: str) -> str:
-    """Say that no server answers, and how to start one; or what is wrong on the way to it, where gRPC has seen that."""
+    """Say that no server answers, and how to start one; or what is wrong on the way to it, where gRPC has seen that.
+
+    What gRPC says stands behind it.
+    """
+    if "failed to connect" in details and _NO_FILE in details:
+        return f"no connection to {address} can be opened: too many files are open here, and a connection is one"
+    return f"{_why(address, details)} ({details})"
+
+
+def _why(address: str, details: str) -> str:
     if any(words in details for words in _OTHER_PROTOCOL):
         return (
             f"what answers at {address} speaks HTTP/1.1 and not gRPC: it may be an inferwire server's HTTP port; "

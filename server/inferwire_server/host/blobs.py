@@ -88,9 +88,9 @@ class BlobStore:
         self._holders[digest] -= 1
         if self._holders[digest] == 0:
             del self._holders[digest]
-            # What is to go is not in the way of what comes by the same hash.
+            # What is to go is not in the way of what comes by the same hash. A file that stays goes with the folder.
             scratch = self._scratch(digest)
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 self._path(digest).rename(scratch)
             self._remove(scratch, self._taken.pop(digest))
 
@@ -184,10 +184,10 @@ class BlobStore:
 
 def _remove(path: Path) -> None:
     """Remove a file or a folder, as far as it is there: the store's whole folder may go at the same time."""
-    if path.is_dir():
-        rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
+    with suppress(OSError):
+        if path.is_dir():
+            rmtree(path, ignore_errors=True)
+        else:
             path.unlink()
 
 

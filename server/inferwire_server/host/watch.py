@@ -101,11 +101,13 @@ class _Below(NamedTuple):
 
     Attributes:
         watched: What to watch to be told of all of it, as far as it can be read.
+        is_each: Whether each folder in it is named there, since some cannot be read, and not those above it alone.
         links: Those in it, behind which it goes on where they lead to folders.
         has_odd_names: Whether the name of anything in it is not UTF-8.
     """
 
     watched: frozenset[Path]
+    is_each: bool
     links: frozenset[Path]
     has_odd_names: bool
 
@@ -141,7 +143,8 @@ def _below(roots: Collection[Path]) -> _Below:
         readable.append(folder)
         links.update(each for name in names if _is_link(each := folder / name))
         has_odd_names = has_odd_names or not all(map(_is_utf8, names))
-    return _Below(frozenset(readable if unreadable else roots), frozenset(links), has_odd_names)
+    is_each = bool(unreadable)
+    return _Below(frozenset(readable if is_each else roots), is_each, frozenset(links), has_odd_names)
 
 
 def _walk(roots: Collection[Path], pass_over: Callable[[OSError], None]) -> Iterator[tuple[Path, tuple[str, ...]]]:
@@ -199,15 +202,15 @@ async def _changes(below: _Below, roots: Collection[Path]) -> AsyncGenerator[obj
     """
     looked_at = _differences(partial(_all_in, roots), for_a_look)
     try:
-        async with aclosing(looked_at if below.has_odd_names else _watched(below.watched, roots)) as changes:
+        async with aclosing(looked_at if below.has_odd_names else _watched(below, roots)) as changes:
             async for change in changes:
                 yield change
-    except ExceptionGroup:
+    except (ExceptionGroup, PermissionError):
         if below == await asyncio.to_thread(_below, roots):
             raise
 
 
-def _watched(folders: Collection[Path], roots: Collection[Path]) -> AsyncGenerator[object, None]:
+def _watched(below: _Below, roots: Collection[Path]) -> AsyncGenerator[object, None]:
     """Have the system watch folders and all below them: tell of changes, or every second that there are none."""
     ordinary = watchfiles.DefaultFilter()
 
@@ -218,12 +221,14 @@ def _watched(folders: Collection[Path], roots: Collection[Path]) -> AsyncGenerat
 
     # Its types name trio's, which is not installed.
     return watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType]
-        *folders,
+        *below.watched,
         watch_filter=counts,
         step=_QUIET_MS,
         rust_timeout=round(_LOOK_S * 1000),
         yield_on_timeout=True,
-        ignore_permission_denied=True,
+        recursive=not below.is_each,
+        # Else a watch that the system does not give, as where its limit is reached, is silence as well.
+        ignore_permission_denied=False,
     )
 
 
@@ -268,10 +273,10 @@ async def _try(renew: Callable[[], Awaitable[object]], failure: str) -> bool:
 
 
 def _why(error: Exception) -> str:
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
         return str(error)
     if isinstance(error, ExceptionGroup):
         return "; ".join(map(str, cast("ExceptionGroup[Exception]", error).exceptions))
-    # The library's own error, which it does not export, is one of these.
+    # The library's own error, which it does not export, is one of these, and so is the system's limit.
     advice = "if it is the system's limit, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances"
-    return f"{error}; {advice}" if isinstance(error, RuntimeError) else f"{type(error).__name__}: {error}"
+    return f"{error}; {advice}" if isinstance(error, RuntimeError | OSError) else f"{type(error).__name__}: {error}"

@@ -57,11 +57,12 @@ def kept_in(folder: Path, model: str, compile_it: Callable[[], Any]) -> Any:
 
 
 def _blobs(folder: Path) -> dict[Path, int]:
-    """Give when each compiled model in it was written."""
+    """Give when each compiled model in it was written, as far as can be seen."""
     found: dict[Path, int] = {}
-    for blob in folder.glob("*.blob"):
-        with suppress(OSError):  # somebody may be emptying it
-            found[blob] = blob.stat().st_mtime_ns
+    with suppress(OSError):
+        for blob in folder.glob("*.blob"):
+            with suppress(OSError):  # somebody may be emptying it
+                found[blob] = blob.stat().st_mtime_ns
     return found
 
 

@@ -141,12 +141,16 @@ def _set_batch(model: ov.Model, batch: Dimension) -> None:
 
 
 def _stamps(source: Source) -> Iterator[tuple[Path, tuple[int, ...]]]:
-    """Say what tells a model's files from others of their names: the time of a change cannot be set, others can."""
-    for file in _files(source):
-        with suppress(OSError):  # it has gone since, or is another's beside it, which nobody may look at
-            status = file.stat()
-            if S_ISREG(status.st_mode):
-                yield file, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    """Say what tells a model's files from others of their names: the time of a change cannot be set, others can.
+
+    Files of which the system tells nothing have gone since, or lie beside and are not for this user.
+    """
+    with suppress(OSError):
+        for file in _files(source):
+            with suppress(OSError):
+                status = file.stat()
+                if S_ISREG(status.st_mode):
+                    yield file, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _files(source: Source) -> Iterator[Path]:

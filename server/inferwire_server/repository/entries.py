@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from errno import EMFILE, ENFILE
 from glob import escape
 from pathlib import Path
 from stat import S_ISREG
@@ -27,6 +28,9 @@ _NOT_UTF8 = "its name, escaped here, is not UTF-8, expected one that is"
 
 SAVED_MODEL_SUFFIX = ".savedmodel"
 """The ending of a folder that is a SavedModel and lies in that of a version, as `model.savedmodel`."""
+
+LACKS = (EMFILE, ENFILE)
+"""The system's numbers for that no more files can be opened: that says nothing of what was to be read."""
 
 _LOAD = "what it is loaded with"
 """Who says the settings that a load brings."""
@@ -211,7 +215,12 @@ def unreadable(reason: object) -> str:
 
 def is_version(path: Path) -> bool:
     """Tell whether a folder is named as a version is."""
-    return path.is_dir() and path.name.isascii() and path.name.isdigit()
+    return is_named_as_version(path) and path.is_dir()
+
+
+def is_named_as_version(path: Path) -> bool:
+    """Tell whether something has the name of a version, whatever it is."""
+    return path.name.isascii() and path.name.isdigit()
 
 
 def one_of_each(entries: Iterable[Entry]) -> list[Entry]:

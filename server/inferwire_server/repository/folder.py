@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from errno import EMFILE, ENFILE
 from pathlib import Path
 from types import MappingProxyType
 
@@ -25,11 +24,13 @@ from inferwire_proto.model_formats import SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.entries import (
+    LACKS,
     Entry,
     Overrides,
     as_utf8,
     chosen,
     entries_at,
+    is_named_as_version,
     is_version,
     named_in_utf8,
     one_of_each,
@@ -96,7 +97,7 @@ class Repository:
         try:
             return one_of_each(map(named_in_utf8, self._entries()))
         except OSError as error:
-            if error.errno in (EMFILE, ENFILE):
+            if error.errno in LACKS:
                 raise  # callers are told of that, too, and to try again
             reason = f"the model repository '{as_utf8(str(self.root))}' cannot be read: {error.strerror}"
             raise ServingError(Code.INVALID_INPUT, reason) from error
@@ -117,8 +118,10 @@ class Repository:
         children = list(self.root.iterdir())
         if any(child.name == SAVED_MODEL for child in children):
             return True
-        others = [child for child in children if not _is_version(child)]
-        return len(others) < len(children) and not any(map(_has_model, others))
+        versions = [child for child in children if is_named_as_version(child)]
+        others = [child for child in children if child not in versions]
+        # A version that cannot be looked at makes it a model that cannot be read, of which nothing is unloaded.
+        return not any(map(_has_model, others)) and any(map(is_version, versions))
 
     def _without_models(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
         """List the folders that hold none of these models, and why they are passed over."""
@@ -159,6 +162,8 @@ def _entries_or_obstacle(path: Path) -> list[Entry]:
     try:
         return [] if path.name in _NO_MODELS else entries_at(path)
     except OSError as error:
+        if error.errno in LACKS:
+            raise
         return [Entry(path.name, "1", path, obstacle=unreadable(error))]
 
 
@@ -166,5 +171,7 @@ def _has_model(path: Path) -> bool:
     """Tell whether a child of the repository is a model; one that cannot be read is not known to be."""
     try:
         return path.name not in _NO_MODELS and bool(entries_at(path))
-    except OSError:
+    except OSError as error:
+        if error.errno in LACKS:
+            raise
         return False

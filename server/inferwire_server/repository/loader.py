@@ -23,7 +23,7 @@ from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.catalogue import Catalogue, Served
-from inferwire_server.repository.entries import Entry, Fingerprint, Overrides
+from inferwire_server.repository.entries import LACKS, Entry, Fingerprint, Overrides
 from inferwire_server.repository.version_loads import VersionLoads
 
 log = structlog.stdlib.get_logger()
@@ -183,9 +183,19 @@ class Loader:
         return self._locks.setdefault(name, asyncio.Lock())
 
     def _find(self, overrides: Overrides, name: str | None = None) -> Found:
-        """Look at all versions of the repository, or at those of one model."""
-        entries = self._scan(overrides)
-        return {entry: entry.fingerprint() for entry in entries if name in (None, entry.name)}
+        """Look at all versions of the repository, or at those of one model.
+
+        Raises:
+            ServingError: INVALID_INPUT if the repository is not there, or cannot be read for the moment.
+            OSError: If no more files can be opened.
+        """
+        try:
+            entries = self._scan(overrides)
+            return {entry: entry.fingerprint() for entry in entries if name in (None, entry.name)}
+        except OSError as error:
+            if error.errno in LACKS:
+                raise
+            raise ServingError(Code.INVALID_INPUT, f"the model repository cannot be read: {error}") from error
 
     def _overridden(self, name: str, settings: Mapping[str, Any]) -> Overrides:
         """Lay settings over a model's own in place of those that lie there."""

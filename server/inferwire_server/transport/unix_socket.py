@@ -12,7 +12,11 @@ from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import structlog
+
 from inferwire_server.transport.listening import CannotListenAt
+
+log = structlog.stdlib.get_logger()
 
 _OWNER_AND_GROUP = 0o660
 _LONGEST_PATH = 107
@@ -31,8 +35,7 @@ def socket_file(path: Path, bind: Callable[[Path], object], cannot: str) -> Gene
     try:
         yield
     finally:
-        if _identity(path) == identity:
-            path.unlink()
+        _clear(path, identity)
 
 
 def _make_way(path: Path, cannot: str) -> None:
@@ -47,15 +50,23 @@ def _make_way(path: Path, cannot: str) -> None:
         raise CannotListenAt(cannot, str(error.strerror)) from None
     if not stat.S_ISSOCK(mode):
         raise CannotListenAt(cannot, "there is a file that is no socket")
+    try:
+        listens = _listens(path)
+        if not listens:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise CannotListenAt(cannot, str(error.strerror)) from None
+    if listens:
+        raise CannotListenAt(cannot, "another process listens there")
+
+
+def _listens(path: Path) -> bool:
     with closing(socket.socket(socket.AF_UNIX)) as probe:
         try:
             probe.connect(os.fspath(path))
         except ConnectionRefusedError:
-            path.unlink()
-        except OSError as error:
-            raise CannotListenAt(cannot, str(error.strerror)) from None
-        else:
-            raise CannotListenAt(cannot, "another process listens there")
+            return False
+    return True
 
 
 def _bind(bind: Callable[[Path], object], path: Path, cannot: str) -> tuple[int, int] | None:
@@ -64,13 +75,22 @@ def _bind(bind: Callable[[Path], object], path: Path, cannot: str) -> tuple[int,
     try:
         bind(path)
         path.chmod(_OWNER_AND_GROUP)
-    except (RuntimeError, OSError):
+    except OSError as error:
         folder = path.absolute().parent
-        why = "it cannot be made there" if folder.is_dir() else f"'{folder}' is no folder"
+        why = str(error.strerror) if folder.is_dir() else f"'{folder}' is no folder"
         raise CannotListenAt(cannot, why) from None
     finally:
         os.umask(mask)
     return _identity(path)
+
+
+def _clear(path: Path, identity: tuple[int, int] | None) -> None:
+    """Remove the socket, unless there is another's by now; that it stays is no reason not to end as ever."""
+    try:
+        if _identity(path) == identity:
+            path.unlink()
+    except OSError as error:
+        log.warning("the socket's file stays", path=str(path), reason=error.strerror)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

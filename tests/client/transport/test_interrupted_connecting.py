@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import threading
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -176,4 +177,40 @@ def test_one_that_finds_no_thread_to_open_it_is_opened_later(server: ScriptedSer
             submit(transport, Endings())
     finally:
         threading.stack_size(usual)
+    check_answered(server, transport)
+
+
+class Unclosable:
+    """A channel that gRPC was given no thread for: to close it takes until somebody gives in."""
+
+    def __init__(self) -> None:
+        self.gives_in = threading.Event()
+        self.is_closed = threading.Event()
+
+    def opened(self, *_about: object) -> Unclosable:
+        return self
+
+    def stream_stream(self, _method: str) -> Callable[..., object]:
+        return self._call
+
+    def close(self) -> None:
+        self.gives_in.wait()
+        self.is_closed.set()
+
+    def _call(self, *_args: object, **_options: object) -> object:
+        raise RuntimeError("can't start new thread")
+
+
+def test_who_waits_is_told_of_a_failure_before_what_is_left_of_it_is_closed(
+    server: ScriptedServer, transport: GrpcTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = Unclosable()
+    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as threads:
+        patch.setattr(connection, "open_channel", channel.opened)
+        try:
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                threads.submit(submit, transport, Endings()).result(TIMEOUT_S)
+        finally:
+            channel.gives_in.set()
+    assert channel.is_closed.wait(TIMEOUT_S)
     check_answered(server, transport)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -117,6 +118,17 @@ def refused(lending: Lending, link: Any, memory: LentMemory) -> None:
         return lending.memory(SIZE) is None
 
     until(is_refused)
+
+
+def test_a_server_that_no_thread_is_there_to_ask_is_asked_later(lending: Lending, link: Any) -> None:
+    memory = made(lending)
+    assert lending.names_or_ask(link, [memory.wire_data(SIZE)]) is None
+    usual = threading.stack_size(1 << 46)
+    try:
+        assert lending.names_or_ask(link, [memory.wire_data(SIZE)]) is None
+    finally:
+        threading.stack_size(usual)
+    lent(lending, link, memory)
 
 
 def test_bytes_are_sent_until_the_server_has_what_is_used_again(server: Server, lending: Lending, link: Any) -> None:

@@ -13,7 +13,7 @@ from weakref import ref
 import pytest
 from tests.client.transport.scripted_server import TIMEOUT_S
 
-from inferwire.transport.undisturbed import undisturbed
+from inferwire.transport.undisturbed import undisturbed, undisturbed_with_thread
 
 AT_THE_END = """
 from inferwire.transport.undisturbed import undisturbed
@@ -25,6 +25,30 @@ class Last:
 last = Last()
 """
 """A program whose destructor needs something done while the interpreter shuts down, where no thread runs any more."""
+
+
+A_CALL_WITHOUT_A_THREAD = """
+import threading
+import grpc
+from inferwire.transport import rpc
+
+channel = grpc.insecure_channel("unix:/nobody/is/here")
+answered = threading.Event()
+
+def call():
+    rpc.start_unary(channel, "InferenceService.Infer", b"", (), lambda _: answered.set())
+
+usual = threading.stack_size(1 << 46)
+try:
+    call()
+except RuntimeError as error:
+    print(error)
+threading.stack_size(usual)
+call()
+answered.wait()
+channel.close()
+"""
+"""A program that the system gives no thread for its first call."""
 
 
 def fail() -> None:
@@ -54,6 +78,25 @@ def test_without_threads_the_caller_does_it() -> None:
         assert undisturbed(threading.get_ident) == threading.get_ident()
     finally:
         threading.stack_size(usual)
+
+
+def test_what_needs_a_thread_is_not_begun_without() -> None:
+    done: list[int] = []
+    usual = threading.stack_size(1 << 46)
+    try:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            undisturbed_with_thread(lambda: done.append(1))
+    finally:
+        threading.stack_size(usual)
+    assert done == []
+    undisturbed_with_thread(lambda: done.append(2))
+    assert done == [2]
+
+
+def test_a_call_for_which_there_was_no_thread_holds_up_no_other_of_its_channel() -> None:
+    program = [sys.executable, "-c", A_CALL_WITHOUT_A_THREAD]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert (ended.stdout, ended.returncode) == ("can't start new thread\n", 0)
 
 
 def test_at_the_end_of_the_process_the_caller_does_it() -> None:

@@ -13,6 +13,7 @@ from threading import Barrier
 import pytest
 
 import inferwire as ov
+from inferwire.transport import rpc
 from inferwire.transport.address import parse_address
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.patience import Patience
@@ -75,6 +76,16 @@ def test_an_http_port_is_told_from_a_server_that_is_not_there() -> None:
         pool.submit(answer_as_http, listener)
         with pytest.raises(ov.ServerUnavailable, match=r"speaks HTTP/1\.1 and not gRPC.*8001"):
             ov.Core(f"127.0.0.1:{listener.getsockname()[1]}").served_model("m")
+
+
+def test_that_no_more_files_can_be_opened_says_nothing_of_the_server() -> None:
+    seen = (
+        "failed to connect to all addresses; last error: INTERNAL: ipv4:127.0.0.1:8001: socket: Too many open files "
+        "\x02\x00\x1f\x41\x7f\x00\x00\x01\x00\x00"
+    )
+    assert str(rpc.unavailable("127.0.0.1:8001", seen)) == (
+        "no connection to 127.0.0.1:8001 can be opened: too many files are open here, and a connection is one"
+    )
 
 
 def test_one_that_closes_every_connection_is_not_taken_for_one_with_tls() -> None:
