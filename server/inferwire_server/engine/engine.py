@@ -23,7 +23,7 @@ from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness, Keeper
 from inferwire_server.engine.models import Model, model_of
-from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
+from inferwire_server.engine.opening import open_model
 from inferwire_server.errors import ServingError, shutting_down
 
 AT_ONCE = min(32, (os.cpu_count() or 1) + 4)
@@ -150,19 +150,15 @@ class Engine:
         *,
         threads: CallThreads | None = None,
     ) -> Model:
-        """Compile a model on a thread, open its slots, and warm them up if the options say so.
+        """Open a model on a thread, and let it take jobs. `on_warming` is called on the loop, before it is warmed up.
 
         Runs on `threads`, by default those for served models. Without a keeper the model is never idle-unloaded.
 
         Raises:
-            ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched.
+            ServingError: As `open_model` does.
         """
-        threads = threads or self.opening
-        opened = await threads.run(open_model, self.backend, source, options)
-        if options.warm_up is not None:
-            on_warming()
-            await threads.run(warm_up, opened, options.warm_up)
-        opened = taking_pictures(opened, options)
+        warms = partial(asyncio.get_running_loop().call_soon_threadsafe, on_warming)
+        opened = await (threads or self.opening).run(open_model, self.backend, source, options, warms)
         compiled, slots = opened.compiled, len(opened.slots)
         # A model for several devices waits in the queue of the first: that is where it starts.
         device = self._device(compiled.devices[0])
@@ -173,7 +169,7 @@ class Engine:
         self._models.add(model)
         if options.idle_unload_s is not None and keeper is not None:
             # The slots of callers with states are numbered after these.
-            again = partial(reopen, self.backend, source, replace(options, slots=slots))
+            again = partial(open_model, self.backend, source, replace(options, slots=slots))
             self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.opening, keeper)
         return model
 
