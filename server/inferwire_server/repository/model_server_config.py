@@ -110,9 +110,8 @@ def read_config(file: Path) -> list[ConfiguredModel]:
 
 def _parsed(text: str) -> object:
     document: object = json.loads(text)
-    json.dumps(
-        document, ensure_ascii=False
-    ).encode()  # JSON may name what is no UTF-8, which no answer could have in it
+    # JSON may name what is no UTF-8, which no answer could have in it.
+    json.dumps(document, ensure_ascii=False).encode()
     return document
 
 
