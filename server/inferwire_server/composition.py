@@ -65,7 +65,6 @@ from inferwire_server.service import (
     UploadService,
 )
 from inferwire_server.service.health import Identity
-from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.service.sequences import Sequences
@@ -210,7 +209,7 @@ def _services(
         shared_memory=shared_memory,
         devices=DeviceService(engine),
         statistics=StatisticsService(catalogue, parts.tallies, lambda at: time() - clock() + at),
-        logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
+        logs=LogService(logs.level, logs.set_level, is_allowed=settings.allow_log_settings),
         refusals=Refusals(),
         gil_thread=parts.gil_thread,
         is_tracing=settings.traces,
