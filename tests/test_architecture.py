@@ -57,6 +57,9 @@ CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "
 OPENVINO_BACKEND = "inferwire_server.openvino_backend"
 REPOSITORY = "inferwire_server.repository"
 HOST = "inferwire_server.host"
+LISTED = ("core/scheduling", "openvino_backend", "repository", "transport")
+"""The server's folders of many modules: what each module is for is said where the folder is."""
+
 CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "openvino")
 """What the client may import besides the standard library; `openvino` has a rule of its own."""
 
@@ -359,6 +362,14 @@ def test_no_cli_module_imports_both_sides_at_once() -> None:
 def test_every_part_of_the_client_is_in_a_layer() -> None:
     modules = {found.importer for found in all_imports() if lies_in(found.importer, "inferwire")} - {"inferwire"}
     assert [name for name in sorted(modules) if not lies_in(name, *chain.from_iterable(CLIENT_LAYERS))] == []
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_a_folder_of_many_modules_says_what_each_is_for(name: str) -> None:
+    folder = ROOT / "server/inferwire_server" / name
+    said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert [module for module in sorted(modules - {"__init__"}) if f"`{module}`" not in said] == []
 
 
 def test_every_package_is_read() -> None:

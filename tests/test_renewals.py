@@ -16,12 +16,20 @@ from tests.certificates import Authority
 from tests.transport.key_kinds import KEYS_FOR_GRPC, certificate_for
 
 from inferwire_server.engine.fake_backend import FakeBackend
-from inferwire_server.renewals import renewals
+from inferwire_server.metrics import of_renewals
+from inferwire_server.renewals import Renewals
 from inferwire_server.server import Composition, compose
 from inferwire_server.settings import Settings
 from inferwire_server.transport.tls import Tls
 
 KEY = "the-key-of-the-tests"
+
+
+def renewals_of(server: Composition, settings: Settings, tls: Tls | None) -> Renewals:
+    """Make them as a server does, whose metrics show them."""
+    renewals = Renewals(settings, server.services.access, tls)
+    server.metrics.add(lambda: of_renewals(renewals.refused, renewals.certificate_ends_at))
+    return renewals
 
 
 def shown(server: Composition) -> dict[str, float]:
@@ -47,8 +55,10 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def test_a_server_without_such_files_says_nothing_of_them() -> None:
     async with compose(Settings(), FakeBackend({})) as server:
-        assert list(renewals(Settings(), server.services.access, None, server.files)) == []
+        renewals = renewals_of(server, Settings(), None)
+        assert list(renewals.follow()) == []
         assert shown(server) == {}
+        assert repr(renewals) == "<Renewals of nothing>"
 
 
 @pytest.mark.parametrize("refused", ["certificate", "api_keys"])
@@ -62,8 +72,8 @@ async def test_files_that_cannot_be_used_are_seen_until_they_can(tmp_path: Path,
     file = {"certificate": issued.certificate, "api_keys": keys}[refused]
     with capture_logs():
         async with compose(settings, FakeBackend({})) as server, asyncio.TaskGroup() as group:
-            tls = Tls(issued.certificate, issued.key)
-            tasks = [group.create_task(each) for each in renewals(settings, server.services.access, tls, server.files)]
+            renewals = renewals_of(server, settings, Tls(issued.certificate, issued.key))
+            tasks = [group.create_task(each) for each in renewals.follow()]
             before = end_of(issued.certificate)
             assert shown(server) == good | {name: before}
             content = file.read_bytes()

@@ -1,4 +1,4 @@
-"""Threads that know their calls, as those of `asyncio.to_thread`, and how the end of calls is waited for.
+"""Threads that know their calls, and how the end of calls is waited for.
 
 Any of these may hang: a call to a device or a file system cannot be cancelled, and the loop would wait for it as it
 closes.
@@ -7,9 +7,9 @@ closes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import Context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -41,12 +41,17 @@ class CallThreads(ThreadPoolExecutor):
             raise ServingError(Code.INTERNAL, reason) from error
 
     def __repr__(self) -> str:
-        return f"<CallThreads: {self.calls} calls>"
+        return f"<{type(self).__name__}: {self.calls} calls>"
 
     @property
     def calls(self) -> int:
         """How many calls there are that have not ended."""
         return len(self._given)
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a call, and give what it gives or raises. Once begun it runs to its end, whether anybody waits or not."""
+        work = partial(copy_context().run, call, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self, work)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a call on a thread."""
@@ -55,6 +60,20 @@ class CallThreads(ThreadPoolExecutor):
         given.add_done_callback(self._given.pop)
         return given
 
+    async def close(self, timeout_s: float | None) -> list[str]:
+        """Cancel the calls that have not begun, wait so long for the others, and name those that still run.
+
+        Where no limit is given, wait until none runs any more. No call is taken from now on.
+        """
+        self.shutdown(wait=False, cancel_futures=True)
+        if begun := [asyncio.wrap_future(given) for given in tuple(self._given)]:
+            ended, left = await asyncio.wait(begun, timeout=timeout_s)
+            for each in ended:
+                each.exception()  # whoever asked has it, or has gone: else the loop would log it as one nobody took
+            for each in left:
+                each.cancel()
+        return sorted(map(_name, tuple(self._given.values())))
+
     def _adjust_thread_count(self) -> None:
         """Start a thread for a call that has been given, unless one is idle, or the system gives no more."""
         try:
@@ -62,27 +81,6 @@ class CallThreads(ThreadPoolExecutor):
         except (RuntimeError, MemoryError):
             if not self._threads:
                 raise
-
-    async def left(self, timeout_s: float | None) -> list[str]:
-        """Cancel the calls that have not begun, wait so long for the others, and name those that still run.
-
-        Where no limit is given, wait until none runs any more.
-        """
-        await wait_for_begun(tuple(self._given), timeout_s)
-        return sorted(map(_name, tuple(self._given.values())))
-
-
-async def wait_for_begun(given: Collection[Future[Any]], timeout_s: float | None) -> int:
-    """Cancel the calls that have not begun, wait so long for the others, and give how many of those have not ended."""
-    begun = [asyncio.wrap_future(each) for each in given if not each.cancel() and not each.done()]
-    if not begun:
-        return 0
-    ended, left = await asyncio.wait(begun, timeout=timeout_s)
-    for each in ended:
-        each.exception()  # whoever asked has it, or has gone: else the loop would log it as one that nobody took
-    for each in left:
-        each.cancel()
-    return len(left)
 
 
 def _name(call: Callable[..., Any]) -> str:

@@ -43,11 +43,9 @@ from inferwire_server.metrics import (
     of_models,
     of_occupancies,
     of_refusals,
-    of_renewals,
     of_results,
     of_tallies,
 )
-from inferwire_server.renewed_files import RenewedFiles
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.entries import as_utf8
 from inferwire_server.repository.loader import Loader
@@ -67,7 +65,6 @@ from inferwire_server.service import (
     UploadService,
 )
 from inferwire_server.service.health import Identity
-from inferwire_server.service.logs import LogControl
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.service.sequences import Sequences
@@ -96,7 +93,6 @@ class Composition:
     loader: Loader
     metrics: Metrics
     traces: Traces | None
-    files: RenewedFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +144,9 @@ async def compose(
         ):
             parts = _Parts(engine, loader, catalogue, tallies, blobs, await _api_keys(settings), gil_thread)
             services = _services(settings, identity, parts, clock, new_own_id)
-            files = RenewedFiles()
-            metrics = _metrics(parts, services, files)
+            metrics = _metrics(parts, services)
             reaper = tasks.create_task(services.sessions.reap())
-            yield Composition(engine, services, repository, catalogue, loader, metrics, traces, files)
+            yield Composition(engine, services, repository, catalogue, loader, metrics, traces)
             reaper.cancel()
             services.shared_memory.close()
     finally:
@@ -214,14 +209,14 @@ def _services(
         shared_memory=shared_memory,
         devices=DeviceService(engine),
         statistics=StatisticsService(catalogue, parts.tallies, lambda at: time() - clock() + at),
-        logs=LogService(LogControl(logs.level, logs.set_level, settings.allow_log_settings)),
+        logs=LogService(logs.level, logs.set_level, is_allowed=settings.allow_log_settings),
         refusals=Refusals(),
         gil_thread=parts.gil_thread,
         is_tracing=settings.traces,
     )
 
 
-def _metrics(parts: _Parts, services: Services, files: RenewedFiles) -> Metrics:
+def _metrics(parts: _Parts, services: Services) -> Metrics:
     """Have every metric read what it shows."""
     return Metrics(
         parts.gil_thread,
@@ -231,7 +226,6 @@ def _metrics(parts: _Parts, services: Services, files: RenewedFiles) -> Metrics:
         lambda: of_models(parts.catalogue.statuses()),
         lambda: of_results(services.jobs.kept),
         lambda: of_refusals(services.refusals.counts),
-        lambda: of_renewals(files.refused, files.certificate_ends_at),
     )
 
 

@@ -95,7 +95,7 @@ async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -
 
     The interpreter would wait for that thread, or crash if the thread is inside the runtime.
     """
-    calls = await threads.left(_END_S)
+    calls = await threads.close(_END_S)
     if not has_stopped:
         log.warning("an inference or a load did not stop, the process ends without it")
     if calls:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import structlog
 
 from inferwire_server.host.api_key_file import read_api_keys
 from inferwire_server.host.watch import changes_of, follow
-from inferwire_server.renewed_files import RenewedFiles
 from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
 from inferwire_server.transport.tls import Tls
@@ -22,35 +22,55 @@ _API_KEYS, _CERTIFICATE = "api_keys", "certificate"
 """What the files hold, as the metrics name it."""
 
 
-def renewals(
-    settings: Settings, access: AccessService, tls: Tls | None, files: RenewedFiles
-) -> Iterator[Coroutine[None, None, None]]:
-    """Give what follows the files that the server has, each until cancelled, and notes what has become of them."""
-    if settings.api_key_file is not None:
-        files.refused[_API_KEYS] = False
-        yield _follow_keys(settings.api_key_file, access, files)
-    if tls is not None:
-        files.refused[_CERTIFICATE] = False
-        files.certificate_ends_at = tls.ends_at
-        yield _follow_certificate(tls, files)
+class Renewals:
+    """Reads the files again that the server has, and knows what has become of them.
 
+    Attributes:
+        refused: By what they hold, whether those that are there now cannot be used, and what was read before goes on.
+    """
 
-async def _follow_keys(file: Path, access: AccessService, files: RenewedFiles) -> None:
-    async def renew() -> None:
-        with files.reading(_API_KEYS):
+    def __init__(self, settings: Settings, access: AccessService, tls: Tls | None) -> None:
+        self._key_file = settings.api_key_file
+        self._access = access
+        self._tls = tls
+        present = {_API_KEYS: self._key_file is not None, _CERTIFICATE: tls is not None}
+        self.refused = {what: False for what, is_there in present.items() if is_there}
+
+    def __repr__(self) -> str:
+        return f"<Renewals of {', '.join(self.refused) or 'nothing'}>"
+
+    @property
+    def certificate_ends_at(self) -> float | None:
+        """When the certificate that is shown ends, in seconds since the epoch; None if nothing says so."""
+        return None if self._tls is None else self._tls.ends_at
+
+    def follow(self) -> Iterator[Coroutine[None, None, None]]:
+        """Give what follows the files, each until cancelled."""
+        if self._key_file is not None:
+            changes, renew = partial(changes_of, (self._key_file,)), partial(self._renew_keys, self._key_file)
+            yield follow(changes, renew, "the API keys stay as they were")
+        if self._tls is not None:
+            changes, renew = partial(changes_of, self._tls.files), partial(self._renew_certificate, self._tls)
+            yield follow(changes, renew, "the certificate stays as it was")
+
+    async def _renew_keys(self, file: Path) -> None:
+        with self._reading(_API_KEYS):
             keys = await asyncio.to_thread(read_api_keys, file)
-        if access.renew(keys):
+        if self._access.renew(keys):
             log.info("API keys renewed", keys=len(keys))
 
-    await follow(partial(changes_of, (file,)), renew, "the API keys stay as they were")
-
-
-async def _follow_certificate(tls: Tls, files: RenewedFiles) -> None:
-    async def renew() -> None:
-        with files.reading(_CERTIFICATE):
+    async def _renew_certificate(self, tls: Tls) -> None:
+        with self._reading(_CERTIFICATE):
             is_other = await asyncio.to_thread(tls.renew)
         if is_other:
-            files.certificate_ends_at = tls.ends_at
             log.info("certificate renewed")
 
-    await follow(partial(changes_of, tls.files), renew, "the certificate stays as it was")
+    @contextmanager
+    def _reading(self, what: str) -> Generator[None]:
+        """Note whether files are refused, as they are where reading them raises."""
+        try:
+            yield
+        except Exception:
+            self.refused[what] = True
+            raise
+        self.refused[what] = False

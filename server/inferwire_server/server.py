@@ -18,7 +18,8 @@ from inferwire_server.core.version_states import VersionState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.from_settings import check
 from inferwire_server.host.watch import changes_in, follow
-from inferwire_server.renewals import renewals
+from inferwire_server.metrics import of_renewals
+from inferwire_server.renewals import Renewals
 from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
@@ -87,6 +88,8 @@ async def _serve_callers(
     """Open the ports, work, drain, and close them; say whether none of the other workers had ended before."""
     crew = followers.crew
     tls = tls_of(settings)
+    renewals = Renewals(settings, server.services.access, tls)
+    server.metrics.add(lambda: of_renewals(renewals.refused, renewals.certificate_ends_at))
     async with listening(settings, server, crew, tls) as sockets:
         followers.begin(replace(settings, grpc_port=sockets.grpc.port, http_port=sockets.http.port))
         server.catalogue.subscribe(sockets.grpc.publish_readiness)
@@ -102,11 +105,7 @@ async def _serve_callers(
                 log.warning("nothing to serve", reason=server.repository.why_empty)
             _take_work(server, sockets)
 
-        beside = (
-            *_watch(settings, server),
-            *renewals(settings, server.services.access, tls, server.files),
-            followers.attend(),
-        )
+        beside = (*_watch(settings, server), *renewals.follow(), followers.attend())
         is_whole = await _until(stop, (*beside, work()), followers)
         followers.stop()
         await _drain(server, sockets, followers, settings)

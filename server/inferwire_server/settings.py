@@ -1,6 +1,6 @@
 """The server's settings: each declared once, for flag, environment variable, default and help.
 
-Nothing else of the server reads the environment, but what OpenTelemetry reads for its traces.
+Nothing else of the server reads the environment, but for variables that are others': OpenTelemetry's, and TMPDIR.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from tests.deploy.expressions import RULES, LabelsOf, grouped
 
 from inferwire_server.crew import ALONE
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
+from inferwire_server.metrics import of_renewals
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening
@@ -29,8 +30,7 @@ async def http(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient, None]:
     (tmp_path / "keys").write_text(KEY)
     settings = Settings(model_repository=tmp_path / "models", api_key_file=tmp_path / "keys", grpc_port=0, http_port=0)
     async with compose(settings, FakeBackend({"echo": FakeModel(echo_spec("echo"))})) as composition:
-        composition.files.refused["certificate"] = False
-        composition.files.certificate_ends_at = 2e9
+        composition.metrics.add(lambda: of_renewals({"certificate": False}, 2e9))
         await composition.loader.sync()
         composition.services.health.begin()
         async with (

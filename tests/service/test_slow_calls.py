@@ -12,8 +12,8 @@ from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.composition import compose
 from inferwire_server.core.layers import LayerTime, ModelGraph
 from inferwire_server.engine.backend import PluginVersion
+from inferwire_server.engine.engine import AT_ONCE, CLIENTS_AT_ONCE
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
-from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE
 from inferwire_server.service import Services
 from inferwire_server.service.values import ServedModel
 from inferwire_server.settings import Settings

@@ -21,8 +21,8 @@ from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.engine import AT_ONCE, CLIENTS_AT_ONCE
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, FakeSlot, Gate, echo_spec
-from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service.uploads import Compilation, UploadedSource

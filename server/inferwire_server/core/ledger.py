@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
+from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.lifetimes import Lifetimes
 from inferwire_server.errors import ServingError
 
 E = TypeVar("E")
@@ -26,13 +27,6 @@ class Kept(NamedTuple):
     byte_size: int
 
 
-class _End(NamedTuple):
-    """Until when an ended job is kept, and what it takes."""
-
-    forget_at: float
-    byte_size: int
-
-
 class JobLedger(Generic[E]):
     """Named jobs. One that has ended is forgotten when released, some time after its end, or when later ones need room.
 
@@ -43,8 +37,8 @@ class JobLedger(Generic[E]):
         self._new_id = new_id
         self._terms = terms
         self._entries: dict[str, E] = {}
-        # In the order of their ends. A plain dict finds its first entry ever more slowly as entries before it go.
-        self._ended: OrderedDict[str, _End] = OrderedDict()
+        self._ended: Lifetimes[str] = Lifetimes(terms.keep_s)
+        self._byte_sizes: dict[str, int] = {}
         self._byte_size = 0
 
     def __len__(self) -> int:
@@ -79,26 +73,32 @@ class JobLedger(Generic[E]):
     def release(self, job_id: str) -> None:
         """Forget a job; one that is not there is forgotten already."""
         self._entries.pop(job_id, None)
-        if (end := self._ended.pop(job_id, None)) is not None:
-            self._byte_size -= end.byte_size
+        self._ended.stop(job_id)
+        self._byte_size -= self._byte_sizes.pop(job_id, 0)
 
     @property
     def next_expiry(self) -> float | None:
         """When the next job is to be forgotten, never sooner than any that was before; None where none has ended."""
-        return next(iter(self._ended.values())).forget_at if self._ended else None
+        return self._ended.next_end
 
     def ended(self, job_id: str, byte_size: int, now: float) -> None:
         """Start the time after which an ended job is forgotten. It may take others' room."""
         if job_id in self._entries:
-            self._ended[job_id] = _End(now + self._terms.keep_s, byte_size)
+            self._ended.begin(job_id, now)
+            self._byte_sizes[job_id] = byte_size
             self._byte_size += byte_size
         while self._byte_size > self._terms.most_bytes and len(self._ended) > 1:
-            self.release(next(iter(self._ended)))
+            self._forget_first(inf)
 
     def expire(self, now: float) -> None:
         """Forget the jobs that have ended long enough ago."""
-        while self._ended:
-            job_id, end = next(iter(self._ended.items()))
-            if end.forget_at > now:
-                break
-            self.release(job_id)
+        while self._forget_first(now):
+            pass
+
+    def _forget_first(self, now: float) -> bool:
+        """Forget the job that was the first to end, if its time is over; say whether it was."""
+        job_id = self._ended.pop_ended(now)
+        if job_id is None:
+            return False
+        self.release(job_id)
+        return True

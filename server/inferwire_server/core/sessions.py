@@ -6,12 +6,12 @@ elsewhere.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.callers import Caller, of_session
+from inferwire_server.core.lifetimes import Lifetimes
 from inferwire_server.errors import ServingError
 
 
@@ -56,8 +56,7 @@ class Sessions:
         self._new_id = new_id
         self.lease_s = lease_s
         self._sessions: dict[str, Session] = {}
-        # Those whose lease runs out, the next one first: all leases are as long. Very many may come and go.
-        self._left: OrderedDict[Session, float] = OrderedDict()
+        self._left: Lifetimes[Session] = Lifetimes(lease_s)
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -65,7 +64,7 @@ class Sessions:
     @property
     def next_expiry(self) -> float | None:
         """When the next lease runs out."""
-        return next(iter(self._left.values()), None)
+        return self._left.next_end
 
     def attach(self, session_id: str, client: str, key: bytes | None = None) -> Session:
         """Open a session, or resume the one of this id; with a key it is that key's from now on.
@@ -75,7 +74,7 @@ class Sessions:
         """
         session = self.get(session_id) if session_id else self._open(client)
         session.streams += 1
-        self._left.pop(session, None)
+        self._left.stop(session)
         if key is not None:
             session.key = key
         return session
@@ -84,7 +83,7 @@ class Sessions:
         """Record the end of a stream; the last one's end starts the lease."""
         session.streams -= 1
         if session.streams == 0:
-            self._left[session] = now + self.lease_s
+            self._left.begin(session, now)
 
     def get(self, session_id: str) -> Session:
         """Give the session of this id.
@@ -100,14 +99,10 @@ class Sessions:
     def expire(self, now: float) -> list[Session]:
         """Take out the sessions whose lease has run out."""
         ended: list[Session] = []
-        while self._left:
-            session, expires_at = next(iter(self._left.items()))
-            if expires_at > now:
-                break
-            ended.append(session)
+        while (session := self._left.pop_ended(now)) is not None:
             session.has_ended = True
-            del self._left[session]
             del self._sessions[session.id]
+            ended.append(session)
         return ended
 
     def _open(self, client: str) -> Session:

@@ -74,8 +74,12 @@ def numbers(tensor: Tensor) -> Array:
     return bf16.to_float32(array) if tensor.element_type.name == "bf16" else array
 
 
+def zeros_byte_size(element_type: ElementType, shape: tuple[int, ...]) -> int:
+    """Say how many bytes zeros take, or empty strings: those have a length of zero, and no content."""
+    return strings.LENGTH_BYTES * prod(shape) if element_type.is_string else element_type.byte_size(shape)
+
+
 def zero_tensor(element_type: ElementType, shape: tuple[int, ...]) -> Tensor:
-    """Make a tensor of zeros, of empty strings for the type string: they have a length of zero, and no content."""
-    byte_size = strings.LENGTH_BYTES * prod(shape) if element_type.is_string else element_type.byte_size(shape)
+    """Make a tensor of zeros, of empty strings for the type string."""
     # The system gives so many zeros in no time, however many they are.
-    return Tensor(element_type, shape, bytes(byte_size))
+    return Tensor(element_type, shape, bytes(zeros_byte_size(element_type, shape)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,6 +11,7 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from inferwire_server.call_threads import CallThreads
 from inferwire_server.core.callers import Caller
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import Binding
@@ -21,9 +23,14 @@ from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness, Keeper
 from inferwire_server.engine.models import Model, model_of
-from inferwire_server.engine.opening import open_model, reopen, taking_pictures, warm_up
-from inferwire_server.engine.opening_threads import AT_ONCE, CLIENTS_AT_ONCE, OpeningThreads
+from inferwire_server.engine.opening import open_model
 from inferwire_server.errors import ServingError, shutting_down
+
+AT_ONCE = min(32, (os.cpu_count() or 1) + 4)
+"""How many served models are opened at once: each opening computes on several cores, and takes memory for a while."""
+
+CLIENTS_AT_ONCE = AT_ONCE // 2
+"""How many models of clients are compiled at once, and how many are read."""
 
 CLOSE_S = 5.0
 """How long a closing engine waits for cancelled inferences and for models that are being opened or freed.
@@ -74,7 +81,8 @@ class Engine:
     """The devices and the models on them. Lives on one event loop.
 
     Use as an async context manager: leaving it cancels what still runs and frees every model. With `current_trace` each
-    inference is recorded in the trace that it gives as the inference is submitted.
+    inference is recorded in the trace that it gives as the inference is submitted. What may take minutes has threads of
+    its own, for each kind of call some: none waits for calls of another kind.
 
     Attributes:
         opening: The threads that open served models.
@@ -93,9 +101,9 @@ class Engine:
         current_trace: Callable[[], Trace] | None = None,
     ) -> None:
         self.backend = backend
-        self.opening = OpeningThreads("open", AT_ONCE)
-        self.compiling = OpeningThreads("compile", CLIENTS_AT_ONCE)
-        self.reading = OpeningThreads("read", CLIENTS_AT_ONCE)
+        self.opening = CallThreads(AT_ONCE, "open")
+        self.compiling = CallThreads(CLIENTS_AT_ONCE, "compile")
+        self.reading = CallThreads(CLIENTS_AT_ONCE, "read")
         self._queue = queue
         self._tally_of = tally_of
         self._clock = clock
@@ -140,22 +148,17 @@ class Engine:
         on_warming: Callable[[], None] = lambda: None,
         keeper: Keeper | None = None,
         *,
-        threads: OpeningThreads | None = None,
+        threads: CallThreads | None = None,
     ) -> Model:
-        """Compile a model on a thread, open its slots, and warm them up if the options say so.
+        """Open a model on a thread, and let it take jobs. `on_warming` is called on the loop, before it is warmed up.
 
         Runs on `threads`, by default those for served models. Without a keeper the model is never idle-unloaded.
 
         Raises:
-            ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched; INTERNAL if no thread can
-                be started for it.
+            ServingError: As `open_model` does.
         """
-        threads = threads or self.opening
-        opened = await threads.run(open_model, self.backend, source, options)
-        if options.warm_up is not None:
-            on_warming()
-            await threads.run(warm_up, opened, options.warm_up)
-        opened = taking_pictures(opened, options)
+        warms = partial(asyncio.get_running_loop().call_soon_threadsafe, on_warming)
+        opened = await (threads or self.opening).run(open_model, self.backend, source, options, warms)
         compiled, slots = opened.compiled, len(opened.slots)
         # A model for several devices waits in the queue of the first: that is where it starts.
         device = self._device(compiled.devices[0])
@@ -166,7 +169,7 @@ class Engine:
         self._models.add(model)
         if options.idle_unload_s is not None and keeper is not None:
             # The slots of callers with states are numbered after these.
-            again = partial(reopen, self.backend, source, replace(options, slots=slots))
+            again = partial(open_model, self.backend, source, replace(options, slots=slots))
             self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.opening, keeper)
         return model
 
@@ -262,9 +265,9 @@ def _recording(trace: Trace, on_end: Callable[[Job], Any]) -> Callable[[Job], No
     return tell_and_record
 
 
-async def _closed(*opening: OpeningThreads) -> int:
+async def _closed(*opening: CallThreads) -> int:
     """Let threads go, and give how many of their calls have not ended after `CLOSE_S`."""
-    return sum(await asyncio.gather(*(threads.close(CLOSE_S) for threads in opening)))
+    return sum(map(len, await asyncio.gather(*(threads.close(CLOSE_S) for threads in opening))))
 
 
 async def _ended(leaving: Collection[asyncio.Future[None]]) -> None:

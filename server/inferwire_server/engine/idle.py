@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import structlog
 
 from inferwire_proto.errors import Code
+from inferwire_server.call_threads import CallThreads
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.models import Model
 from inferwire_server.engine.opening import Opened
-from inferwire_server.engine.opening_threads import OpeningThreads
 from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger()
@@ -52,7 +52,7 @@ class Idleness:
         model: Model,
         limit_s: float,
         reopen: Callable[[], Opened],
-        threads: OpeningThreads,
+        threads: CallThreads,
         keeper: Keeper,
     ) -> None:
         self._model = model

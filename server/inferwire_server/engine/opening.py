@@ -5,11 +5,11 @@ All of it takes time and memory, and runs on threads. Knows neither devices nor 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from inferwire_server.core.labels import check_labels
-from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.model_options import ModelOptions, Pictures, Source
 from inferwire_server.core.warm_up import zeros
 from inferwire_server.engine.backend import Backend, CompiledModel
 from inferwire_server.engine.model_slots import ModelSlots
@@ -35,18 +35,29 @@ class Opened:
         self.slots.free()
 
 
-def open_model(backend: Backend, source: Source, options: ModelOptions) -> Opened:
-    """Compile a model, check its rows and make its slots."""
+def open_model(
+    backend: Backend, source: Source, options: ModelOptions, on_warming: Callable[[], object] = lambda: None
+) -> Opened:
+    """Compile a model, check it, make its slots, and warm these up if the options say so: `on_warming` is called then.
+
+    Raises:
+        ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched; UnfitSetting where one of the
+            operator's settings does not fit the model.
+    """
     compiled = backend.compile(source, options)
     if options.labels:
         check_labels(compiled.spec, options.labels)
     opened = Opened(compiled, ModelSlots.of(compiled, options.slots or compiled.optimal_slots))
     if options.batching is not None:
         check_rows_are_independent(compiled.spec, opened.slots[0], options.batching, compiled.properties)
-    return opened
+    if options.warm_up is not None:
+        on_warming()
+        _warm_up(opened, options.warm_up)
+    # Rows were checked and zeros were run on pixels: neither of them is a picture.
+    return _taking_pictures(opened, options.pictures) if options.pictures else opened
 
 
-def warm_up(opened: Opened, shapes: Mapping[str, tuple[int, ...]]) -> None:
+def _warm_up(opened: Opened, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Run every slot once, past the device's queue: these runs are no jobs."""
     spec = opened.compiled.spec
     try:
@@ -59,18 +70,6 @@ def warm_up(opened: Opened, shapes: Mapping[str, tuple[int, ...]]) -> None:
         raise UnfitSetting(["warm_up"], f"it does not warm up: {error.message}") from error
 
 
-def taking_pictures(opened: Opened, options: ModelOptions) -> Opened:
-    """Have a model take encoded pictures, where the options say so."""
-    if not options.pictures:
-        return opened
-    # Rows were checked and zeros were run on pixels: neither of them is a picture.
-    pictured = PictureModel(opened.compiled, options.pictures)
+def _taking_pictures(opened: Opened, pictures: Mapping[str, Pictures]) -> Opened:
+    pictured = PictureModel(opened.compiled, pictures)
     return Opened(pictured, pictured.over(opened.slots))
-
-
-def reopen(backend: Backend, source: Source, options: ModelOptions) -> Opened:
-    """Open a model again that was unloaded as idle."""
-    opened = open_model(backend, source, options)
-    if options.warm_up is not None:
-        warm_up(opened, options.warm_up)
-    return taking_pictures(opened, options)

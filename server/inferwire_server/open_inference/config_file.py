@@ -52,11 +52,13 @@ class FileConfig:
     """What a file says of a model.
 
     Attributes:
+        source: What an error calls the file.
         options: The settings.
         stated: What the model takes and gives.
         unused: The fields that say something and change nothing here.
     """
 
+    source: str
     options: LoadOptions
     stated: StatedPorts
     unused: tuple[str, ...]
@@ -90,7 +92,7 @@ def read_config_file(text: str, name: str | None, source: str) -> FileConfig:
     unused = [field for field in others if not _lies_in(field, _READ_HERE)]
     own = WITHOUT_EFFECT if is_openvino else tuple(config.parameters)
     unused += [f"parameters.{parameter}" for parameter in sorted(config.parameters) if parameter in own]
-    return FileConfig(options, _stated(config, source), tuple(unused))
+    return FileConfig(source, options, _stated(config, source), tuple(unused))
 
 
 def _parse(text: str, source: str) -> tuple[pb.ModelConfig, bool]:

@@ -19,10 +19,11 @@ from inferwire_proto.errors import Code
 from inferwire_proto.model_formats import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, UnfitSetting
+from inferwire_server.open_inference.config_file import FileConfig
 from inferwire_server.repository.batch_settings import as_said
 from inferwire_server.repository.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
 from inferwire_server.repository.setting_layers import Layer, told
-from inferwire_server.repository.triton_config import CONFIG_NAME, TritonConfig, read_triton_config
+from inferwire_server.repository.triton_config import CONFIG_NAME, read_triton_config
 
 _NOT_UTF8 = "its name, escaped here, is not UTF-8, expected one that is"
 
@@ -117,13 +118,13 @@ class Entry:
         except ServingError:
             return unfit  # its file has changed since
 
-    def _config(self) -> TritonConfig | None:
+    def _config(self) -> FileConfig | None:
         if self.config_file is None:
             return None
         return read_triton_config(self.config_file, None if self.is_named else self.name)
 
-    def _layers(self, config: TritonConfig | None) -> list[Layer]:
-        below = [] if config is None else [config.layer]
+    def _layers(self, config: FileConfig | None) -> list[Layer]:
+        below = [] if config is None else [Layer(config.source, config.options.settings())]
         own = [] if self.settings_file is None else [read_layer(self.settings_file)]
         return [*below, *own, *self.overrides]
 

@@ -69,7 +69,7 @@ class ConfiguredRepository:
             ServingError: INVALID_INPUT if the file cannot be read, or says what is not offered here.
         """
         entries: list[Entry] = []
-        for model in read_config(self._file):
+        for model in _read_config(self._file):
             said = Layer(self._file.name, model.settings)
             # Triton's configuration is no part of what the file says.
             versions = [
@@ -81,14 +81,14 @@ class ConfiguredRepository:
     def folders(self) -> frozenset[Path]:
         """Give the folders in which a change may matter, as far as they are there."""
         try:
-            locations = [model.location for model in read_config(self._file)]
+            locations = [model.location for model in _read_config(self._file)]
         except ServingError:
             locations = []
         folders = (location.parent if location.is_file() else location for location in locations)
         return frozenset(folder for folder in (self._file.parent, *folders) if folder.is_dir())
 
 
-def read_config(file: Path) -> list[ConfiguredModel]:
+def _read_config(file: Path) -> list[ConfiguredModel]:
     """Read the file.
 
     Raises:
@@ -110,9 +110,8 @@ def read_config(file: Path) -> list[ConfiguredModel]:
 
 def _parsed(text: str) -> object:
     document: object = json.loads(text)
-    json.dumps(
-        document, ensure_ascii=False
-    ).encode()  # JSON may name what is no UTF-8, which no answer could have in it
+    # JSON may name what is no UTF-8, which no answer could have in it.
+    json.dumps(document, ensure_ascii=False).encode()
     return document
 
 

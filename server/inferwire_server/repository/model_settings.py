@@ -279,8 +279,8 @@ def _shape(value: object) -> Shape | str:
         return ANY
     if not isinstance(value, list):
         raise UnfitError(value, _SHAPE)
-    items = cast("list[object]", value)
-    return tuple(_dimension(item, items) for item in items)
+    dimensions = cast("list[object]", value)
+    return tuple(_dimension(item, dimensions) for item in dimensions)
 
 
 def _batch(value: object) -> Dimension:
@@ -304,10 +304,10 @@ def _lengths(value: object) -> tuple[int, ...]:
     expected = f"a list of lengths from 0 up to {LARGEST}"
     if not isinstance(value, list):
         raise UnfitError(value, expected)
-    items = cast("list[object]", value)
-    if not all(is_whole(item, 0) for item in items):
-        raise UnfitError(items, expected)
-    return tuple(cast("list[int]", items))
+    lengths = cast("list[object]", value)
+    if not all(is_whole(length, 0) for length in lengths):
+        raise UnfitError(lengths, expected)
+    return tuple(cast("list[int]", lengths))
 
 
 _READERS: Mapping[str, Callable[[object], Any]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from inferwire_server.core.callers import Caller
 from inferwire_server.core.scheduling.job import Job, Work
@@ -27,8 +27,7 @@ from inferwire_server.service.values import Inference, LentTensor, SequenceCall,
 _SIMPLY: AbstractContextManager[None] = nullcontext()
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """Executions that are checked and become one job when they are submitted."""
 
     model: Model
@@ -89,11 +88,10 @@ class InferenceService:
             ServingError: If the model, the inputs or the queue do not allow it.
         """
         self._require_open()
-        model, submission = self._prepared(inference, received_at, caller, is_named=is_named)
-        wanted = inference.wanted
+        prepared, wanted = self._prepared(inference, received_at, caller, is_named=is_named), inference.wanted
         if wanted.keeps:
             on_end = self._keeping(wanted.keeps, on_end)
-        return self._submit(model, submission, wanted.sequence, on_end, at_once=at_once)
+        return self._submit(prepared, wanted.sequence, on_end, at_once=at_once)
 
     def prepare_stack(
         self, stack: Inference, received_at: float | None = None, caller: Caller | None = None
@@ -115,7 +113,7 @@ class InferenceService:
             ServingError: If the queue does not allow it.
         """
         self._require_open()
-        return self._submit(prepared.model, prepared.submission, None, on_end)
+        return self._submit(prepared, None, on_end)
 
     async def access_states(self, target: Target, sequence: SequenceCall, states: StateAccess) -> Job:
         """Read, write or reset the states of a sequence, behind what was submitted to it before; give the ended job.
@@ -131,8 +129,8 @@ class InferenceService:
         if isinstance(states, WriteStates):
             model.spec.check_states(states.values)
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        submission = Submission(Work((), (), states), model.priority)
-        job = self._submit(model, submission, sequence, lambda _: end.done() or end.set_result(None))
+        prepared = Prepared(model, Submission(Work((), (), states), model.priority))
+        job = self._submit(prepared, sequence, lambda _: end.done() or end.set_result(None))
         return await self._until_end(job, end)
 
     def release_sequences(self, session: Session, ids: Sequence[int]) -> None:
@@ -194,7 +192,7 @@ class InferenceService:
 
     def _prepared(
         self, inference: Inference, received_at: float | None, caller: Caller | None, *, is_named: bool = False
-    ) -> tuple[Model, Submission]:
+    ) -> Prepared:
         """Find the model and put the inputs into its order."""
         wanted, given, executions = inference
         timeout_s = wanted.timeout_s
@@ -228,7 +226,8 @@ class InferenceService:
             copied=outputs if is_named else wanted.keeps,
             carried_bytes=carried_bytes,
         )
-        return model, Submission(work, wanted.priority or model.priority, timeout_s, None, received_at, caller)
+        submission = Submission(work, wanted.priority or model.priority, timeout_s, None, received_at, caller)
+        return Prepared(model, submission)
 
     def _bring_in(self, spec: ModelSpec, key: PortKey, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
         """Look up an input that the call names and does not carry; a box, which may be copied, only where it fits."""
@@ -240,14 +239,10 @@ class InferenceService:
         return self._tensors.tensor(given)
 
     def _submit(
-        self,
-        model: Model,
-        submission: Submission,
-        sequence: SequenceCall | None,
-        on_end: Callable[[Job], Any],
-        *,
-        at_once: bool = False,
+        self, prepared: Prepared, sequence: SequenceCall | None, on_end: Callable[[Job], Any], *, at_once: bool = False
     ) -> Job:
+        model, submission = prepared
+
         def count_out_and_tell(job: Job) -> None:
             self._in_flight.discard(job)
             if self._draining and not self._in_flight:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_proto.lent_memory import Bytes
 from inferwire_server.core.loans import Loan
@@ -77,15 +76,11 @@ class LentMemory:
 
 def _byte_size(lent: LentTensor, most: int) -> int:
     what = describe(lent.element_type, lent.shape)
-    if not can_lie_there(lent.element_type):
+    # What lies there may change, and the lengths of strings must be the same at each look.
+    if lent.element_type.is_string or lent.element_type.is_packed:
         raise invalid_input(f"{what} cannot lie in lent memory, expected a type of whole bytes and fixed size")
     check_shape(f"what lies in lent memory {lent.memory_id}", lent.shape)
     byte_size = lent.element_type.byte_size(lent.shape)
     if byte_size > most:
         raise invalid_input(f"{what} has {byte_size} bytes, but the lent memory {lent.memory_id} has {most}")
     return byte_size
-
-
-def can_lie_there(element_type: ElementType) -> bool:
-    """Whether tensors of a type can lie in memory that changes: lengths of strings must be the same at each look."""
-    return not element_type.is_string and not element_type.is_packed

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 
 
-@dataclass(frozen=True, slots=True)
-class LogControl:
-    """How the least level that is logged is read and written, and whether callers may set it."""
-
-    read: Callable[[], str]
-    write: Callable[[str], None]
-    is_allowed: bool
-
-
 class LogService:
-    """The level of the process' log."""
+    """The level of the process' log, which `read` gives and `write` sets; callers may set it where that is allowed."""
 
-    def __init__(self, control: LogControl) -> None:
-        self._control = control
+    def __init__(self, read: Callable[[], str], write: Callable[[str], None], *, is_allowed: bool) -> None:
+        self._read = read
+        self._write = write
+        self._is_allowed = is_allowed
 
     def __repr__(self) -> str:
         return f"<LogService: {self.level}>"
@@ -30,7 +22,7 @@ class LogService:
     @property
     def level(self) -> str:
         """The least level that is logged."""
-        return self._control.read()
+        return self._read()
 
     def set_level(self, level: str) -> None:
         """Log from this level on.
@@ -38,9 +30,9 @@ class LogService:
         Raises:
             ServingError: PERMISSION_DENIED.
         """
-        if not self._control.is_allowed:
+        if not self._is_allowed:
             raise ServingError(
                 Code.PERMISSION_DENIED,
                 "log settings may not be changed; start the server with --allow-log-settings to allow it",
             )
-        self._control.write(level)
+        self._write(level)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from inferwire_proto.errors import Code
+from inferwire_server.call_threads import CallThreads
 from inferwire_server.core.layers import LayerTime, ModelGraph
 from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.models import Model, model_of
-from inferwire_server.engine.opening_threads import OpeningThreads
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.catalogue import Catalogue, Served
 from inferwire_server.repository.loader import Loader
@@ -47,7 +47,7 @@ class ModelService:
         catalogue: Catalogue,
         uploads: UploadService,
         control: ModelControl,
-        reading: OpeningThreads,
+        reading: CallThreads,
         *,
         allows_exports: bool,
     ) -> None:

@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box, cut, paste
 from inferwire_server.core.scheduling.job import FINISHED, Job
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.tensor_checks import check_content, check_shape
-from inferwire_server.core.tensors import LARGE, Tensor, describe, zero_tensor
+from inferwire_server.core.tensors import LARGE, Tensor, describe, zero_tensor, zeros_byte_size
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.lent_memory import LentMemory
 from inferwire_server.service.values import LentTensor, StoredTensor
@@ -71,9 +69,8 @@ class TensorService:
             ServingError: TOO_LARGE if its session may not keep so much; INVALID_INPUT for a shape that no tensor has.
         """
         check_shape(f"tensor {stored.id}", shape)
-        # Room is asked for before there is anything of that size; an empty string takes the bytes of its length.
-        byte_size = strings.LENGTH_BYTES * prod(shape) if element_type.is_string else element_type.byte_size(shape)
-        self._check_room(stored, byte_size, shape)
+        # Room is asked for before there is anything of that size.
+        self._check_room(stored, zeros_byte_size(element_type, shape), shape)
         self._keep(stored, zero_tensor(element_type, shape))
 
     async def put(self, stored: StoredTensor, tensor: Tensor) -> None:

@@ -1,1 +1,13 @@
-"""Sockets: every call is decoded, handed to one method of a service, and its answer encoded."""
+"""Sockets: every call is decoded, handed to one method of a service, and its answer encoded.
+
+- `http2` is the gRPC port, and `rpc` the calls on it; `http` is the HTTP port, and `rest` the calls on that.
+- `session` is what SDK clients say, in a call of gRPC's or on a socket of their own.
+- `oip` is what both faces of the Open Inference Protocol share, `v1` what sessions and calls of inferwire.v1 do.
+- `relay` is what the workers of one server ask of each other.
+
+Beside them is what several need. Of connections: how they begin (`listening`, `unix_socket`, `accepting`, and `tls`
+with `certificate`), take turns (`turns`), go to another protocol (`taking_over`), are found to be dead
+(`life_signs`), and end (`open_connections`, `draining`). Of calls: whose they are (`peers`, `request_ids`,
+`adoption`), what they carry (`raw_inputs`, `compression`), and what is told to a caller whose call fails
+(`refusing`).
+"""

@@ -17,8 +17,8 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.engine import AT_ONCE
 from inferwire_server.engine.fake_backend import FakeModel, FakeSlot, Gate, echo_spec
-from inferwire_server.engine.opening_threads import AT_ONCE
 from inferwire_server.transport.rest.json_elements import unpack
 
 

@@ -19,6 +19,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.lifetimes import Lifetimes
 from inferwire_server.errors import ServingError, bug
 
 
@@ -73,7 +74,7 @@ class Bindings:
         self._bound: set[Binding] = set()
         self._waiting: deque[Binding] = deque()
         self._heirs: list[Binding] = []
-        self._idle: dict[Binding, float] = {}
+        self._idle: Lifetimes[Binding] = Lifetimes(terms.idle_s)
 
     def __len__(self) -> int:
         return len(self._bound) + len(self._waiting)
@@ -84,9 +85,7 @@ class Bindings:
     @property
     def next_end(self) -> float | None:
         """When the binding that has been idle longest ends; None where none is idle."""
-        for since in self._idle.values():
-            return since + self._terms.idle_s
-        return None
+        return self._idle.next_end
 
     def bind(self, now: float, behind: Binding | None = None) -> Binding:
         """Give a caller a slot, or have it wait for one.
@@ -106,7 +105,7 @@ class Bindings:
             )
         binding = Binding(self._model, self._take_slot() if has_room else None)
         (self._bound.add if has_room else self._waiting.append)(binding)
-        self._idle[binding] = now
+        self._idle.begin(binding, now)
         return binding
 
     def begin_job(self, binding: Binding) -> None:
@@ -114,7 +113,7 @@ class Bindings:
         if binding.is_ending:
             raise bug(f"{binding!r} takes no more jobs")
         binding.jobs += 1
-        self._idle.pop(binding, None)
+        self._idle.stop(binding)
 
     def end_job(self, binding: Binding, now: float, *, has_run: bool) -> list[Binding]:
         """Record that a job of a binding has ended, and give the binding if that was its end."""
@@ -124,7 +123,7 @@ class Bindings:
             return []
         if binding.is_ending or not binding.has_states:
             return self._end(binding)
-        self._idle[binding] = now
+        self._idle.begin(binding, now)
         return []
 
     def release(self, binding: Binding) -> list[Binding]:
@@ -141,8 +140,8 @@ class Bindings:
     def expire(self, now: float) -> list[Binding]:
         """End the bindings that have been idle too long, and give them."""
         ended: list[Binding] = []
-        while (due := self.next_end) is not None and due <= now:
-            ended += self._end(next(iter(self._idle)))
+        while (binding := self._idle.pop_ended(now)) is not None:
+            ended += self._end(binding)
         return ended
 
     def take_heirs(self) -> list[Binding]:
@@ -156,7 +155,7 @@ class Bindings:
 
     def _end(self, binding: Binding) -> list[Binding]:
         binding.has_ended = binding.is_ending = True
-        self._idle.pop(binding, None)
+        self._idle.stop(binding)
         if binding.slot is None:
             self._waiting.remove(binding)
             return [binding]

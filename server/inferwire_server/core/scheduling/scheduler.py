@@ -184,9 +184,11 @@ class Scheduler:
     def divide(self, model: ModelKey, work: Work) -> list[Work]:
         """Divide a stack into work of one job each; of one execution each where the queue has no room for all of it."""
         lane = self._lanes.get(model)
-        found = [work] if lane is None else lane.divide(work)
-        is_alone = len(found) == 1 and lane is not None and self._has_room(lane, work, None)
-        return found if is_alone or self._fits(work) else split_into_executions(work)
+        if lane is None:
+            return [work]
+        found = lane.divide(work)
+        has_room = self._has_room(lane, work, None) if len(found) == 1 else self._fits(work)
+        return found if has_room else split_into_executions(work)
 
     def submit(self, job: Job, now: float, *, waits: bool = False) -> list[Effect]:
         """Admit a job. With `waits` it does not start yet, so that others may run with it, unless the queue is full.

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from starlette.routing import compile_path
 
-from inferwire_proto.inferwire.v1 import inference_pb2
+from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.open_inference.stubs.grpc_service_pb2 import LogSettingsRequest
 from inferwire_server.transport.relay.sums import (
     Sum,
@@ -76,19 +76,11 @@ class HttpAudience(NamedTuple):
     subject: str
 
 
-def _waited(data: bytes) -> str:
-    return parse(inference_pb2.WaitRequest, data).job_id
+def _job(request: type[pb.WaitRequest | pb.GetResultRequest | pb.CancelRequest]) -> Callable[[bytes], str]:
+    return lambda data: parse(request, data).job_id
 
 
-def _collected(data: bytes) -> str:
-    return parse(inference_pb2.GetResultRequest, data).job_id
-
-
-def _cancelled(data: bytes) -> str:
-    return parse(inference_pb2.CancelRequest, data).job_id
-
-
-def _inferred(data: bytes) -> str:
+def _model(data: bytes) -> str:
     _, head, _ = split_request(data)
     return head.model_name
 
@@ -98,16 +90,16 @@ def _sets_nothing(data: bytes) -> bool:
 
 
 RPC: Mapping[str, RpcAudience] = {
-    "inference.GRPCInferenceService.ModelInfer": RpcAudience(Reach.STATES, _inferred),
+    "inference.GRPCInferenceService.ModelInfer": RpcAudience(Reach.STATES, _model),
     "inference.GRPCInferenceService.ModelStatistics": RpcAudience(Summed(sum_statistics)),
     "inference.GRPCInferenceService.RepositoryModelLoad": RpcAudience(Everywhere.MODELS),
     "inference.GRPCInferenceService.RepositoryModelUnload": RpcAudience(Everywhere.MODELS),
     "inference.GRPCInferenceService.LogSettings": RpcAudience(Everywhere.LOGS, reads=_sets_nothing),
     "inference.GRPCInferenceService.SystemSharedMemoryRegister": RpcAudience(Everywhere.SHARED_MEMORY),
     "inference.GRPCInferenceService.SystemSharedMemoryUnregister": RpcAudience(Everywhere.SHARED_MEMORY),
-    "inferwire.v1.InferenceService.Wait": RpcAudience(Reach.OWNER, _waited),
-    "inferwire.v1.InferenceService.GetResult": RpcAudience(Reach.OWNER, _collected),
-    "inferwire.v1.InferenceService.Cancel": RpcAudience(Reach.OWNER, _cancelled),
+    "inferwire.v1.InferenceService.Wait": RpcAudience(Reach.OWNER, _job(pb.WaitRequest)),
+    "inferwire.v1.InferenceService.GetResult": RpcAudience(Reach.OWNER, _job(pb.GetResultRequest)),
+    "inferwire.v1.InferenceService.Cancel": RpcAudience(Reach.OWNER, _job(pb.CancelRequest)),
     "inferwire.v1.ModelService.LoadModel": RpcAudience(Everywhere.MODELS),
     "inferwire.v1.ModelService.UnloadModel": RpcAudience(Everywhere.MODELS),
     "inferwire.v1.DeviceService.ListDevices": RpcAudience(Summed(sum_devices)),

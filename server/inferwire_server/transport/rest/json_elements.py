@@ -94,11 +94,11 @@ def unpack(tensor: Tensor, prefix: str) -> Array | list[str] | orjson.Fragment:
         return _unpack_strings(tensor, prefix)
     array = numbers(tensor)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise binary_only(prefix, "has a value that is NaN or infinite")
+        raise _binary_only(prefix, "has a value that is NaN or infinite")
     return array if array.size <= _AT_ONCE else _written(array)
 
 
-def binary_only(prefix: str, what: str) -> ServingError:
+def _binary_only(prefix: str, what: str) -> ServingError:
     """Say that an output exists and JSON cannot carry it."""
     return invalid_input(f"{prefix} {what}, which JSON cannot carry; ask for it with the parameter binary_data: true")
 
@@ -171,7 +171,7 @@ def _unpack_strings(tensor: Tensor, prefix: str) -> list[str]:
     try:
         return [string.decode() for string in strings.unpack(tensor.data, prod(tensor.shape))]
     except UnicodeDecodeError as error:
-        raise binary_only(prefix, "has bytes that are no UTF-8 text") from error
+        raise _binary_only(prefix, "has bytes that are no UTF-8 text") from error
 
 
 def _check_types(elements: list[object], allowed: tuple[type, ...], expected: str, prefix: str) -> None:

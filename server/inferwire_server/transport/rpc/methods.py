@@ -99,7 +99,7 @@ class Guard:
         """Let a caller in who shows a key, or anybody where none is needed.
 
         Raises:
-            ServingError: UNAUTHENTICATED or PERMISSION_DENIED.
+            ServingError: UNAUTHENTICATED.
         """
         if self.access.needs_key:
             self.access.check(shown_key(metadata))

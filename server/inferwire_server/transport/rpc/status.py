@@ -54,7 +54,7 @@ class RpcStatus(Exception):
     @classmethod
     def of(cls, error: ServingError) -> RpcStatus:
         """Say an error as gRPC says it."""
-        return cls(status_of(error.status), clipped(error.message), trailers_of(error))
+        return cls(status_of(error.status), clipped(error.message), _trailers_of(error))
 
     def block(self) -> bytes:
         """Write it as the headers that an answer ends with."""
@@ -79,7 +79,7 @@ def status_of(code: Code) -> grpc.StatusCode:
     return grpc.StatusCode[code.grpc]
 
 
-def trailers_of(error: ServingError) -> tuple[tuple[str, str], ...]:
+def _trailers_of(error: ServingError) -> tuple[tuple[str, str], ...]:
     """Say what the status alone does not."""
     trailers = ((CODE_METADATA, error.code.name),)
     if error.retry_after_s is None:

@@ -1,0 +1,41 @@
+"""Things that all live equally long once they are left alone: which of them ends next, and which have ended."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+
+class Lifetimes(Generic[K]):
+    """What ends so long after it began. Time is an argument, and never goes back: what began first ends first."""
+
+    def __init__(self, lifetime_s: float) -> None:
+        self._lifetime_s = lifetime_s
+        # A plain dict finds its first entry ever more slowly as entries before it go.
+        self._ends: OrderedDict[K, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __repr__(self) -> str:
+        return f"<Lifetimes: {len(self)} of {self._lifetime_s:g} s>"
+
+    @property
+    def next_end(self) -> float | None:
+        """When the next one ends; None where there is none."""
+        return next(iter(self._ends.values()), None)
+
+    def begin(self, each: K, now: float) -> None:
+        """Have something end in its time, unless it is stopped before."""
+        self._ends[each] = now + self._lifetime_s
+
+    def stop(self, each: K) -> None:
+        """Have something not end, if it has begun."""
+        self._ends.pop(each, None)
+
+    def pop_ended(self, now: float) -> K | None:
+        """Take what has ended, the first of it; None where nothing has."""
+        end = self.next_end
+        return None if end is None or end > now else self._ends.popitem(last=False)[0]
