@@ -21,6 +21,7 @@ from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.open_inference.config_file import FileConfig
 from inferwire_server.repository.batch_settings import as_said
+from inferwire_server.repository.looks import is_file, is_folder, is_there
 from inferwire_server.repository.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
 from inferwire_server.repository.setting_layers import Layer, told
 from inferwire_server.repository.triton_config import CONFIG_NAME, read_triton_config
@@ -93,7 +94,7 @@ class Entry:
         """List the files of the version; none of a model that is not read, since looking again might fail too."""
         if self.obstacle:
             return ()
-        if self.location.is_file():
+        if is_file(self.location):
             return self.location.parent.glob(f"{escape(self.location.stem)}.*")
         # What cannot be listed has gone since, or the model fails as it is read, and no other does.
         return (Path(folder, name) for folder, _, names in os.walk(self.location) for name in names)
@@ -145,7 +146,7 @@ class Entry:
                 f"version {self.version} of model '{self.name}' is in the repository twice: "
                 f"{as_utf8(self.location.name)} and {as_utf8(self.rival.name)}",
             )
-        if self.location.is_file():
+        if is_file(self.location):
             return self.location
         try:
             there = _model_files(self.location)
@@ -172,9 +173,9 @@ def entries_at(path: Path) -> list[Entry]:
     """List the versions of a model that lies at a path; none where there is no model."""
     if path.name.startswith("."):
         return []
-    if path.is_file():
+    if is_file(path):
         return [Entry(path.stem, "1", path)] if _is_model_file(path) else []
-    if not path.is_dir():
+    if not is_folder(path):
         return []
     settings, config = _if_there(path / FILE_NAME), _if_there(path / CONFIG_NAME)
     versions = sorted((child for child in path.iterdir() if is_version(child)), key=lambda child: int(child.name))
@@ -189,8 +190,8 @@ def versions_at(location: Path, name: str) -> list[Entry]:
     """List the versions of the model at a location, at least one, under this name."""
     try:
         entries = entries_at(location)
-        is_there = location.exists()
-        reason = "it has no version folder and no model file" if is_there else f"there is no '{as_utf8(str(location))}'"
+        missing = f"there is no '{as_utf8(str(location))}'"
+        reason = "it has no version folder and no model file" if is_there(location) else missing
     except OSError as error:
         entries, reason = [], error
     found = one_of_each(entries) or [Entry(name, "1", location, obstacle=unreadable(reason))]
@@ -216,7 +217,7 @@ def unreadable(reason: object) -> str:
 
 def is_version(path: Path) -> bool:
     """Tell whether a folder is named as a version is."""
-    return is_named_as_version(path) and path.is_dir()
+    return is_named_as_version(path) and is_folder(path)
 
 
 def is_named_as_version(path: Path) -> bool:
@@ -287,7 +288,7 @@ def _is_model_file(file: Path) -> bool:
 
 
 def _is_saved_model(folder: Path) -> bool:
-    return folder.suffix == SAVED_MODEL_SUFFIX and (folder / SAVED_MODEL).is_file()
+    return folder.suffix == SAVED_MODEL_SUFFIX and is_file(folder / SAVED_MODEL)
 
 
 def _mark(file: Path) -> tuple[str | int, ...] | None:

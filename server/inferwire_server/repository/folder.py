@@ -37,6 +37,7 @@ from inferwire_server.repository.entries import (
     overridden,
     unreadable,
 )
+from inferwire_server.repository.looks import is_file, is_folder, is_there
 
 log = structlog.stdlib.get_logger()
 
@@ -86,7 +87,7 @@ class Repository:
 
     def folders(self) -> frozenset[Path]:
         """Give the folder in which a change may matter."""
-        return frozenset({self.root.parent if self.root.is_file() else self.root})
+        return frozenset({self.root.parent if is_file(self.root) else self.root})
 
     def scan(self) -> list[Entry]:
         """List every version of every model, by name, then by version.
@@ -103,10 +104,10 @@ class Repository:
             raise ServingError(Code.INVALID_INPUT, reason) from error
 
     def _entries(self) -> list[Entry]:
-        if self.root.is_file():
+        if is_file(self.root):
             return [Entry(self.root.stem, "1", self.root)]
-        if not self.root.is_dir():
-            reason = "is no folder and no model file" if self.root.exists() else "does not exist"
+        if not is_folder(self.root):
+            reason = "is no folder and no model file" if is_there(self.root) else "does not exist"
             raise ServingError(Code.INVALID_INPUT, f"the model repository '{as_utf8(str(self.root))}' {reason}")
         if self._is_one_model:
             return entries_at(self.root.resolve())
@@ -125,7 +126,7 @@ class Repository:
 
     def _without_models(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
         """List the folders that hold none of these models, and why they are passed over."""
-        if not self.root.is_dir() or self._is_one_model:
+        if not is_folder(self.root) or self._is_one_model:
             return
         for child in sorted(self.root.iterdir()):
             name = as_utf8(child.name)
@@ -133,7 +134,7 @@ class Repository:
                 continue
             # It may have gone since, or be one that nobody can look at.
             with suppress(OSError):
-                if child.is_dir():
+                if is_folder(child):
                     yield name, _STRAY_VERSION if is_version(child) else _no_model(child)
 
     def _warn_of(self, passed_over: Iterable[tuple[str, str]]) -> None:

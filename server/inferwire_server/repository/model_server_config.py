@@ -16,6 +16,7 @@ from typing import Any, cast
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at
+from inferwire_server.repository.looks import is_file, is_folder
 from inferwire_server.repository.model_server_fields import Table, translate
 from inferwire_server.repository.setting_layers import Layer
 
@@ -84,8 +85,8 @@ class ConfiguredRepository:
             locations = [model.location for model in _read_config(self._file)]
         except ServingError:
             locations = []
-        folders = (location.parent if location.is_file() else location for location in locations)
-        return frozenset(folder for folder in (self._file.parent, *folders) if folder.is_dir())
+        folders = (location.parent if is_file(location) else location for location in locations)
+        return frozenset(folder for folder in (self._file.parent, *folders) if is_folder(folder))
 
 
 def _read_config(file: Path) -> list[ConfiguredModel]:

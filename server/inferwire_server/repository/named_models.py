@@ -12,6 +12,7 @@ from types import MappingProxyType
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import invalid_input
 from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at
+from inferwire_server.repository.looks import is_file, is_there
 
 
 class NamedModels:
@@ -53,12 +54,12 @@ class NamedModels:
 
     def folders(self) -> frozenset[Path]:
         """Give the folders in which a change may matter."""
-        return frozenset(location.parent if location.is_file() else location for location in self._locations.values())
+        return frozenset(location.parent if is_file(location) else location for location in self._locations.values())
 
 
 def _is_missing(location: Path) -> bool:
     """Tell whether nothing is there; of what cannot be looked at, its reading says why."""
     try:
-        return not location.exists()
+        return not is_there(location)
     except OSError:
         return False

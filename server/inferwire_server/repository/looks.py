@@ -1,0 +1,43 @@
+"""Looks at what lies at a path. pathlib's own say, from Python 3.14 on, that nothing is where nobody may look.
+
+What served from there would be unloaded.
+"""
+
+from __future__ import annotations
+
+from errno import EBADF, ELOOP, ENOENT, ENOTDIR
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+
+_ABSENT = (ENOENT, ENOTDIR, EBADF, ELOOP)
+
+
+def is_there(path: Path) -> bool:
+    """Tell whether a path leads to anything.
+
+    Raises:
+        OSError: If nobody can tell; so does each of these.
+    """
+    return _mode(path) is not None
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether a path leads to a file."""
+    return S_ISREG(_mode(path) or 0)
+
+
+def is_folder(path: Path) -> bool:
+    """Tell whether a path leads to a folder."""
+    return S_ISDIR(_mode(path) or 0)
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise
+    except ValueError:
+        # No path has a NUL character.
+        return None
+    return None
