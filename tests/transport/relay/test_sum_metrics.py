@@ -18,7 +18,8 @@ from inferwire_server.composition import Composition
 from inferwire_server.core.scheduling.lane import ModelKey
 from inferwire_server.crew import ALONE
 from inferwire_server.gil_thread import GilThread
-from inferwire_server.metrics import Metrics, of_tallies
+from inferwire_server.metrics import Metrics, of_renewals, of_tallies
+from inferwire_server.renewals import Renewals
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening
 from inferwire_server.tallies import Tallies
@@ -154,6 +155,8 @@ def test_each_kind_of_number_has_its_own_sum() -> None:
 
 
 async def test_what_becomes_of_each_gauge_is_decided(composition: Composition, settings: Settings) -> None:
+    renewals = Renewals(settings, composition.services.access, None)
+    composition.metrics.add(lambda: of_renewals(renewals.refused, renewals.certificate_ends_at))
     async with listening(replace(settings, http_port=0, grpc_port=0), composition, ALONE, None):
         families = text_string_to_metric_families(composition.metrics.scrape().text().decode())
     assert set(GAUGES) == {
