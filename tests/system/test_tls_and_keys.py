@@ -239,6 +239,7 @@ def test_what_is_renewed_on_disk_counts_from_then_on(tmp_path: Path) -> None:
             keys.write_text("short")
             wait_for_line(server, log, "the API keys stay as they were")
             assert before.get("/metrics").status_code == 200
+            assert 'inferwire_renewal_refused{file="api_keys"} 1.0' in before.get("/metrics").text
             replacing = keys.with_name("next")
             replacing.write_text(f"{NEXT_KEY}\n")
             replacing.replace(keys)
