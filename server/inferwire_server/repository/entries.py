@@ -125,7 +125,7 @@ class Entry:
         return read_triton_config(self.config_file, None if self.is_named else self.name)
 
     def _layers(self, config: FileConfig | None) -> list[Layer]:
-        below = [] if config is None else [Layer(config.source, config.options.settings())]
+        below = [] if config is None else [Layer(config.source, config.settings)]
         own = [] if self.settings_file is None else [read_layer(self.settings_file)]
         return [*below, *own, *self.overrides]
 
