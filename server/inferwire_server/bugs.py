@@ -25,7 +25,5 @@ def logged_failure(where: str, error: BaseException, **details: object) -> Servi
         event, code, sentence = "bug in", Code.INTERNAL, "a bug in the server"
     error_id = token_hex(4)
     log.error(" ".join((event, where)), id=error_id, exc_info=error, **details)
-    told = ServingError(code, f"{sentence}; its log has more under id {error_id}", retry_after_s=retry_after_s)
-    told.status = status or code
-    told.is_of_server = True
-    return told
+    sentence = f"{sentence}; its log has more under id {error_id}"
+    return ServingError(code, sentence, retry_after_s=retry_after_s, status=status, is_of_server=True)

@@ -174,9 +174,8 @@ class Device:
         try:
             effects = self._scheduler.submit(job, self._clock(), waits=gathers)
         except ServingError as error:
-            error.is_of_job = True
             self.tally(job.model).refuse(job.work.executions)
-            raise
+            raise error.copy(is_of_job=True) from None
         if gathers and not self._is_gathering:
             self._is_gathering = True
             self._loop.call_soon(self._run_gathered)

@@ -197,7 +197,6 @@ class Job:
         """Record an end without outputs, and why: the state follows from the error's code."""
         if self.state.is_terminal:
             raise self._cannot_become(state_of(error))
-        error.is_of_job = True
         self.error = error
         self._close(state_of(error), now)
 
@@ -208,7 +207,7 @@ class Job:
             ServingError: Why it has none.
         """
         if self.error is not None:
-            raise self.error.copy()
+            raise self.error.copy(is_of_job=True)
         if self.state is not FINISHED:
             raise bug(f"the result of {self!r} was asked for before its end")
         return self.outputs

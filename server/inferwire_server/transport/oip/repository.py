@@ -63,8 +63,7 @@ async def load(services: Services, name: str, parameters: Mapping[str, object]) 
     try:
         await services.models.load(name, settings)
     except ServingError as error:
-        error.status = _LOAD_FAILURES.get(error.code, error.status)
-        raise
+        raise error.copy(status=_LOAD_FAILURES.get(error.code)) from error
 
 
 def _settings(services: Services, name: str, parameters: Mapping[str, object]) -> dict[str, Any]:
