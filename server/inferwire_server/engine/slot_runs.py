@@ -60,6 +60,10 @@ class SlotRun:
         """Give each job this error as its outcome, without a run."""
         self.outcomes = [error] * len(self._held)
 
+    def cancel(self) -> None:
+        """Stop the inference that runs, if the device can."""
+        self.slot.cancel()
+
     @property
     def given(self) -> list[Work]:
         """The work whose outputs are among the outcomes. Looking at states does not count."""
