@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from errno import EMFILE, ENFILE
 from secrets import token_hex
 
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, is_lack_of_files
 
 log = structlog.stdlib.get_logger()
 
@@ -18,7 +17,7 @@ def logged_failure(where: str, error: BaseException, **details: object) -> Servi
     status, retry_after_s = None, None
     if isinstance(error, MemoryError):
         event, code, sentence = "out of memory in", Code.TOO_LARGE, "the server is out of memory for this request"
-    elif isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+    elif is_lack_of_files(error):
         event, code, sentence = "no more files can be opened in", Code.INTERNAL, "the server can open no more files"
         status, retry_after_s = Code.MODEL_NOT_READY, 1.0
     else:

@@ -1,8 +1,9 @@
-"""The server's one exception root: what a caller is told, by code and sentence."""
+"""The server's one exception root: what a caller is told, by code and sentence; and which errors of the system pass."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from errno import EMFILE, ENFILE
 
 from inferwire_proto.errors import Code
 
@@ -86,6 +87,11 @@ def invalid_input(message: str) -> ServingError:
 def shutting_down() -> ServingError:
     """Refuse a call because the server ends: another server, or this one when it is back, may take it."""
     return ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+
+
+def is_lack_of_files(error: BaseException | None) -> bool:
+    """Whether it is that no more files can be opened: that says nothing of what was to be, and to try again helps."""
+    return isinstance(error, OSError) and error.errno in (EMFILE, ENFILE)
 
 
 def bug(message: str) -> AssertionError:
