@@ -341,7 +341,7 @@ class Device:
         """Have a thread run the steps that are left, in the slot that they were scheduled for."""
         model, slots, number = running.model, running.slots, running.number
         slots.end(running.where)
-        running.run.slot = slots[number]
+        running.run.go_on_in(slots[number])
         self._running[model, number] = running = running._replace(where=THREAD)
         self._hand_over(running, steps)
 

@@ -69,6 +69,15 @@ def test_a_failed_job_keeps_nothing_of_those_who_looked_at_it() -> None:
         assert job.error.__traceback__ is None
 
 
+def test_outputs_that_are_kept_elsewhere_are_those_of_a_finished_job() -> None:
+    job, kept = finished(), TENSOR._replace(data=b"", stored_as=7)
+    job.keep((kept,))
+    assert job.result() == (kept,)
+    for other, outputs in ((job, (kept, kept)), (a_job(), ()), (failed(), ())):
+        with pytest.raises(AssertionError, match=f"has no {len(outputs)} outputs to keep elsewhere; this is a bug"):
+            other.keep(outputs)
+
+
 def test_a_result_before_the_end_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="<Job on m: queued> was asked for before its end; this is a bug"):
         a_job().result()

@@ -137,8 +137,7 @@ class Scheduler:
         lane = self._taking(model)
         if lane.bindings is None:
             raise bug(f"model {model} has no slots to bind")
-        binding = lane.bindings.bind(now, behind)
-        binding.on_end = on_end
+        binding = lane.bindings.bind(on_end, now, behind)
         self._bound += 1
         return binding
 
