@@ -36,6 +36,7 @@ KINDS = (U32, BY_NAME["u4"], BY_NAME["string"])
 POISON = 2**31
 """A value that no run gets through with."""
 GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
+NOT_WANTED = ServingError(Code.CANCELLED, "not wanted")
 
 
 def a_work(tag: int, rows: int = 1, width: int = 2, *, is_bad: bool = False, element_type: ElementType = U32) -> Work:
@@ -181,7 +182,7 @@ async def test_a_job_cancelled_in_a_run_ends_at_once_and_the_others_get_their_ro
         await rig.held(1)
         rig.model.gate.let_through(1)
         await rig.held(1)
-        rig.device.cancel(gone, "not wanted")
+        rig.device.cancel(gone, NOT_WANTED)
         assert gone_end.done()
         assert gone.state is JobState.CANCELLED
         rig.model.gate.open()
@@ -196,7 +197,7 @@ async def test_a_run_whose_jobs_are_all_cancelled_is_stopped() -> None:
         rig.model.gate.let_through(1)
         await rig.held(1)
         for job in jobs:
-            rig.device.cancel(job, "not wanted")
+            rig.device.cancel(job, NOT_WANTED)
         await rig.held(0)
         assert [job.state for job in jobs] == [JobState.CANCELLED] * 2
         assert rig.runs == [(1, 2)]
@@ -236,7 +237,7 @@ async def test_of_a_stack_that_fails_each_runs_alone_but_what_was_dropped() -> N
         works = [a_work(tag, is_bad=tag == 2) for tag in range(4)]
         job, end = rig.submit(stacked(works))
         await rig.held(1)
-        rig.device.drop(job, 0, "not wanted")
+        rig.device.drop(job, 0, NOT_WANTED)
         rig.model.gate.open()
         gone, one, bad, last = results(await end)
         assert isinstance(gone, ServingError)
@@ -260,9 +261,9 @@ async def test_a_stack_that_is_dropped_is_stopped_with_its_last_execution() -> N
     async with a_rig(Batching(8)) as rig:
         job, end = rig.submit(stacked([a_work(1), a_work(2)]))
         await rig.held(1)
-        rig.device.drop(job, 1, "not wanted")
+        rig.device.drop(job, 1, NOT_WANTED)
         assert not end.done()
-        rig.device.drop(job, 0, "not wanted")
+        rig.device.drop(job, 0, NOT_WANTED)
         assert (await end).state is JobState.CANCELLED
         await rig.held(0)
         assert rig.runs == []
@@ -286,7 +287,7 @@ async def test_what_is_dropped_of_a_stack_that_runs_one_by_one_does_not_run() ->
         works = [a_work(0), a_work(1, is_bad=True), a_work(2), a_work(3)]
         job, end = rig.submit(stacked(works, one_by_one=True))
         await rig.held(1)
-        rig.device.drop(job, 2, "not wanted")
+        rig.device.drop(job, 2, NOT_WANTED)
         rig.model.gate.open()
         first, bad, gone, last = results(await end)
         assert [state_of(result) for result in (bad, gone)] == [JobState.FAILED, JobState.CANCELLED]
@@ -298,7 +299,7 @@ async def test_a_stack_that_is_cancelled_runs_no_further() -> None:
     async with a_rig(None) as rig:
         job, end = rig.submit(stacked([a_work(tag) for tag in range(4)], one_by_one=True))
         await rig.held(1)
-        rig.device.cancel(job, "not wanted")
+        rig.device.cancel(job, NOT_WANTED)
         assert end.done()
         await rig.held(0)
         assert rig.runs == []
@@ -363,12 +364,12 @@ def test_a_result_never_reaches_the_wrong_caller(
                 callers += [Caller(job, end, at, expected[at], fate) for at, fate in enumerate(fates)]
             for caller in callers:
                 if caller.fate == "cancel soon":
-                    rig.device.drop(caller.job, caller.position, "not wanted")
+                    rig.device.drop(caller.job, caller.position, NOT_WANTED)
             rig.model.gate.open()
             for caller in callers:
                 if caller.fate == "cancel late":
                     await asyncio.to_thread(int)
-                    rig.device.drop(caller.job, caller.position, "not wanted")
+                    rig.device.drop(caller.job, caller.position, NOT_WANTED)
             for caller in callers:
                 result = results(await caller.end)[caller.position]
                 match state_of(result):

@@ -34,6 +34,8 @@ from inferwire_server.tallies import Tallies
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
 
+NOT_WANTED = ServingError(Code.CANCELLED, "not wanted")
+
 
 @dataclass
 class Rig:
@@ -228,7 +230,7 @@ async def test_what_waits_for_others_of_its_turn_can_be_cancelled_expire_and_los
         await rig.submit(Work((ROW,), (0,)))[1]
         cancelled, expired = rig.submit(Work((ROW,), (0,)))[0], Job("m", Work((ROW,), (0,)), rig.now, deadline=1.0)
         rig.device.submit(expired)
-        rig.device.cancel(cancelled, "not wanted")
+        rig.device.cancel(cancelled, NOT_WANTED)
         rig.now = 2.0
         await asyncio.sleep(0)
         unloaded = rig.submit(Work((ROW,), (0,)))[0]
@@ -243,7 +245,7 @@ async def test_a_job_cancelled_before_its_turn_does_not_run() -> None:
     async with a_rig() as rig:
         await rig.learn()
         job, end = rig.submit(Work((ROW,), (0,)))
-        rig.device.cancel(job, "not wanted")
+        rig.device.cancel(job, NOT_WANTED)
         assert (await end).state is JobState.CANCELLED
         await rig.submit(Work((ROW,), (0,)))[1]
         assert len(rig.threads) == 1
@@ -394,7 +396,7 @@ async def test_a_trial_that_is_cancelled_stops() -> None:
         rig.gate.close()
         job, end = rig.submit(Work((ROW,), (0,)))
         await asyncio.to_thread(rig.gate.wait_held, 1)
-        rig.device.cancel(job, "not wanted")
+        rig.device.cancel(job, NOT_WANTED)
         assert (await end).state is JobState.CANCELLED
         await asyncio.to_thread(rig.gate.wait_held, 0)
 

@@ -31,6 +31,7 @@ from inferwire_server.errors import ServingError
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
 WORK = Work((ROW,), (0,))
 GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
+NOT_WANTED = ServingError(Code.CANCELLED, "not wanted")
 
 
 def counted(tally: Tally) -> TallyOf:
@@ -214,7 +215,7 @@ async def test_a_binding_ends_whose_only_job_has_waited_for_a_model_that_is_unlo
             rig.device.submit(job)
         if ending == "cancelled":
             for job in jobs:
-                rig.device.cancel(job, "nobody waits")
+                rig.device.cancel(job, NOT_WANTED)
         elif ending == "load failed":
             rig.device.end_waiting("bound", GONE)
         drained = rig.device.remove_model("bound", GONE)
@@ -273,7 +274,7 @@ async def test_a_queued_job_is_cancelled_at_once() -> None:
     async with a_rig() as rig:
         rig.submit()
         job, end = rig.submit()
-        rig.device.cancel(job, "not wanted")
+        rig.device.cancel(job, NOT_WANTED)
         assert end.done()
         assert job.state is JobState.CANCELLED
         assert job.error is not None
@@ -286,7 +287,7 @@ async def test_a_running_job_is_cancelled_at_once_and_its_slot_when_it_reports(c
     async with a_rig(can_cancel=can_cancel) as rig:
         job, end = rig.submit()
         await rig.held(1)
-        rig.device.cancel(job, "not wanted")
+        rig.device.cancel(job, NOT_WANTED)
         assert end.done()
         assert job.state is JobState.CANCELLED
         assert rig.device.occupancy.running == 1
@@ -300,7 +301,7 @@ async def test_a_cancelled_job_of_a_binding_is_stopped_where_it_runs() -> None:
         job = Job("bound", WORK, 0.0, binding=rig.device.bind("bound", lambda _: None))
         rig.device.submit(job)
         await rig.held(1)
-        rig.device.cancel(job, "not wanted")
+        rig.device.cancel(job, NOT_WANTED)
         async with asyncio.timeout(10.0):
             while rig.device.occupancy_of("bound").running:
                 await asyncio.to_thread(int)
@@ -311,7 +312,7 @@ async def test_a_job_is_cancelled_before_its_thread_has_it() -> None:
     async with a_rig(slots=2) as rig:
         for _ in range(20):
             job, end = rig.submit()
-            rig.device.cancel(job, "not wanted")
+            rig.device.cancel(job, NOT_WANTED)
             assert end.done()
             rig.model.gate.open()
             await rig.is_usable()
@@ -321,7 +322,7 @@ async def test_cancelling_an_ended_job_does_nothing() -> None:
     async with a_rig(is_open=True) as rig:
         job, end = rig.submit()
         await end
-        rig.device.cancel(job, "too late")
+        rig.device.cancel(job, NOT_WANTED)
         assert job.state is JobState.FINISHED
 
 
@@ -332,7 +333,7 @@ async def test_the_next_job_cancelled_as_the_one_before_it_ends_does_not_run() -
         rig.model.compute = lambda inputs: (computed.append(len(inputs)), *inputs)[1:]
         following, following_end = Job("m", WORK, loop.time()), loop.create_future()
         following.on_end = following_end.set_result
-        first = Job("m", WORK, loop.time(), on_end=lambda _: rig.device.cancel(following, "not wanted"))
+        first = Job("m", WORK, loop.time(), on_end=lambda _: rig.device.cancel(following, NOT_WANTED))
         rig.device.submit(first)
         rig.device.submit(following)
         rig.model.gate.open()
@@ -458,7 +459,7 @@ async def test_whoever_stops_waiting_for_a_model_to_go_does_not_keep_it() -> Non
 async def test_all_jobs_are_cancelled_at_once() -> None:
     async with a_rig() as rig:
         jobs = [rig.submit()[0] for _ in range(3)]
-        rig.device.cancel_all("enough")
+        rig.device.cancel_all(NOT_WANTED)
         assert [job.state for job in jobs] == [JobState.CANCELLED] * 3
 
 

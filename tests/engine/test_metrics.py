@@ -30,6 +30,7 @@ from inferwire_server.tallies import Tallies
 GOOD = Work((Tensor(BY_NAME["f32"], (1, 4), bytes(16)),), (0,))
 BAD = Work((Tensor(BY_NAME["f32"], (1, 4), b"poison".ljust(16)),), (0,))
 GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
+NOT_WANTED = ServingError(Code.CANCELLED, "not wanted")
 
 
 def choke(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -88,8 +89,8 @@ async def test_every_submitted_job_is_counted_once_more_as_it_ends(batching: Bat
         client.submit()
         with pytest.raises(ServingError, match="CPU's queue is full"):
             client.submit()
-        model.device.cancel(cancelled_queued, "not wanted")
-        model.device.cancel(cancelled_running, "not wanted")
+        model.device.cancel(cancelled_queued, NOT_WANTED)
+        model.device.cancel(cancelled_running, NOT_WANTED)
         waiting = Scrape(metrics)
         fake.gate.open()
         await asyncio.gather(*client.ends)
@@ -120,7 +121,7 @@ async def test_a_stack_counts_as_its_executions_each_by_its_own_end() -> None:
         await asyncio.to_thread(fake.gate.wait_held, 1)
         whole = client.submit(stacked(GOOD, GOOD))
         assert Scrape(metrics).values["queued_jobs"] == 2
-        model.device.drop(mixed, 0, "not wanted")
+        model.device.drop(mixed, 0, NOT_WANTED)
         fake.gate.open()
         await asyncio.gather(*client.ends)
         engine.answered(whole, 2)

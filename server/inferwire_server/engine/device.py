@@ -198,18 +198,18 @@ class Device:
         self._apply(self._scheduler.release(binding, self._clock()))
         self._arm_timer()
 
-    def cancel(self, job: Job, reason: str, code: Code = Code.CANCELLED) -> None:
-        """Cancel a job, queued or running; do nothing for one that has ended."""
-        self._apply(self._scheduler.cancel(job, ServingError(code, reason), self._clock()))
+    def cancel(self, job: Job, error: ServingError) -> None:
+        """End a job, queued or running, for the reason given; do nothing for one that has ended."""
+        self._apply(self._scheduler.cancel(job, error, self._clock()))
 
-    def drop(self, job: Job, index: int, reason: str) -> None:
+    def drop(self, job: Job, index: int, error: ServingError) -> None:
         """Give up one of a job's executions: the job ends with the last of them. Do nothing if it has ended."""
-        self._apply(self._scheduler.drop(job, index, ServingError(Code.CANCELLED, reason), self._clock()))
+        self._apply(self._scheduler.drop(job, index, error, self._clock()))
 
-    def cancel_all(self, reason: str, code: Code = Code.CANCELLED) -> None:
-        """Cancel every job, queued or running."""
+    def cancel_all(self, error: ServingError) -> None:
+        """End every job, queued or running."""
         for job in self._scheduler.jobs:
-            self.cancel(job, reason, code)
+            self.cancel(job, error)
         # One that was cancelled a moment before its inference began runs on: stop that too.
         for running in self._running.values():
             running.run.cancel()

@@ -126,7 +126,7 @@ class Engine:
         leaving = [freed for device in self.devices for freed in device.freeing.under_way]
         leaving += [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
-            device.cancel_all(error.message, error.code)
+            device.cancel_all(error)
         still_opening, _ = await asyncio.gather(_closed(self.opening, self.compiling, self.reading), _ended(leaving))
         self.stuck = still_opening + sum(not leave.done() for leave in leaving)
         for device in self.devices:

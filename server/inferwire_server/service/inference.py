@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from inferwire_proto.errors import Code
 from inferwire_server.core.callers import Caller
 from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.sessions import Session
@@ -16,7 +17,7 @@ from inferwire_server.core.states import StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.engine import Engine, Submission
 from inferwire_server.engine.models import Model, model_of
-from inferwire_server.errors import invalid_input, shutting_down
+from inferwire_server.errors import ServingError, invalid_input, shutting_down
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.output_forms import transforms_of
 from inferwire_server.service.sequences import Sequences
@@ -139,11 +140,11 @@ class InferenceService:
 
     def drop(self, job: Job, index: int, reason: str) -> None:
         """Cancel one execution of a job, which ends with the last of them; do nothing for one that has ended."""
-        model_of(job).device.drop(job, index, reason)
+        model_of(job).device.drop(job, index, ServingError(Code.CANCELLED, reason))
 
     def cancel(self, job: Job, reason: str) -> None:
         """Cancel a job, queued or running; do nothing for one that has ended."""
-        model_of(job).device.cancel(job, reason)
+        model_of(job).device.cancel(job, ServingError(Code.CANCELLED, reason))
 
     def answered(self, job: Job, executions: int = 1) -> None:
         """Record that the answers to so many of an ended job's executions are written."""
@@ -186,7 +187,7 @@ class InferenceService:
         except TimeoutError:
             left, error = tuple(self._in_flight), shutting_down()
             for job in left:
-                model_of(job).device.cancel(job, error.message, error.code)
+                model_of(job).device.cancel(job, error)
             return sum(job.work.executions for job in left)
         return 0
 
