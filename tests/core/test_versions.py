@@ -35,11 +35,6 @@ def test_a_policy_chooses_by_number(text: str, policy: VersionPolicy, chosen: se
     assert policy.choose([9, 1, 10]) == chosen
 
 
-@given(_policies)
-def test_a_policy_reads_what_it_writes(policy: VersionPolicy) -> None:
-    assert parse_version_policy(str(policy)) == policy
-
-
 @given(_policies, st.frozensets(_numbers))
 def test_a_policy_chooses_of_what_is_there(policy: VersionPolicy, versions: frozenset[int]) -> None:
     chosen = policy.choose(versions)

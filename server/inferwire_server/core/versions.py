@@ -24,9 +24,6 @@ class Latest:
         """Give the versions to serve of those there are."""
         return frozenset(sorted(versions)[-self.count :])
 
-    def __str__(self) -> str:
-        return "latest" if self.count == 1 else f"latest:{self.count}"
-
 
 @dataclass(frozen=True, slots=True)
 class All:
@@ -35,9 +32,6 @@ class All:
     def choose(self, versions: Collection[int]) -> frozenset[int]:
         """Give the versions to serve of those there are."""
         return frozenset(versions)
-
-    def __str__(self) -> str:
-        return "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +43,6 @@ class Specific:
     def choose(self, versions: Collection[int]) -> frozenset[int]:
         """Give the versions to serve of those there are."""
         return self.numbers.intersection(versions)
-
-    def __str__(self) -> str:
-        return ",".join(str(number) for number in sorted(self.numbers))
 
 
 VersionPolicy: TypeAlias = Latest | All | Specific
