@@ -43,7 +43,7 @@ class JobRoutes:
     def routes(self) -> list[Route]:
         """List the endpoints."""
         return [
-            Route("POST", START_PATHS, self.start, TAG, "Start an inference", 202, doc.START),
+            Route("POST", START_PATHS, self.start, TAG, "Start an inference", doc.START, status=202),
             Route("GET", (JOB_PATH,), self.wait, TAG, "Look at a job, or wait for it", openapi=doc.WAIT),
             Route("DELETE", (JOB_PATH,), self.cancel, TAG, "Cancel a job", openapi=doc.CANCEL),
             Route(

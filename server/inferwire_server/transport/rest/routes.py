@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fastapi.routing import APIRoute
@@ -35,8 +35,8 @@ class Route:
 
     Attributes:
         paths: Where it is reached.
+        openapi: What the OpenAPI document says beyond the summary, as OpenAPI writes it: its answers at least.
         status: The status of success.
-        openapi: What the OpenAPI document says beyond that, as OpenAPI writes it.
         hidden: Paths that work alike and are not documented twice.
         is_safe: Whether a GET changes nothing whatever it asks for, so that HEAD is answered as well.
         is_quick: Whether it is called so often that it is looked up before all others, past the framework.
@@ -47,8 +47,8 @@ class Route:
     endpoint: Endpoint
     tag: str
     summary: str
+    openapi: dict[str, Any]
     status: int = 200
-    openapi: dict[str, Any] = field(default_factory=dict[str, Any])
     hidden: tuple[str, ...] = ()
     is_safe: bool = True
     is_quick: bool = False
