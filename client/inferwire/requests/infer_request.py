@@ -149,7 +149,8 @@ class InferRequest(Completed, TensorAccess):
         Raises:
             RuntimeError: While the request is busy.
         """
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             return results_of(self._tensors, share=False, decode_strings=True)
 
     def infer(
@@ -288,7 +289,8 @@ class InferRequest(Completed, TensorAccess):
             invoked = (self, callback) if userdata is _MISSING else (self, callback, userdata)
             signature = "(self: InferRequest, callback: Callable, userdata: object) -> None"
             raise incompatible("set_callback", signature, invoked=invoked)
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             self._follower.callback = callback
             self._follower.userdata = userdata
 
@@ -333,9 +335,8 @@ class InferRequest(Completed, TensorAccess):
         Raises:
             RuntimeError: While the request is busy, or if no server answers.
         """
-        with self._state.idle():
-            layers = self._runs.profile
-        return [ProfilingInfo.of(layer) for layer in layers or self._model.layers()]
+        self._state.check_idle()
+        return [ProfilingInfo.of(layer) for layer in self._runs.profile or self._model.layers()]
 
     def get_profiling_info(self) -> list[ProfilingInfo]:
         """Give `profiling_info`.
@@ -362,7 +363,8 @@ class InferRequest(Completed, TensorAccess):
     def postpone_outputs(self, postpone: bool) -> None:
         if not isinstance(postpone, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"postpone_outputs is {postpone!r}, expected True or False")
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             self._tensors.postpones = postpone
 
     @property
@@ -377,7 +379,8 @@ class InferRequest(Completed, TensorAccess):
 
     @scheduling.setter
     def scheduling(self, scheduling: Scheduling) -> None:
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             self._runs.schedule(as_scheduling(scheduling))
 
     @property
