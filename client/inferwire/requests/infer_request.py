@@ -1,13 +1,12 @@
 """Inferences on a remote model, as openvino's users know them: `InferRequest`.
 
-Owns the interface: arguments, callbacks and what is given back. An execution's way to the server and
+Owns the interface: arguments and what is given back. An execution's way to the server and
 back is `request_runs`' business, tensors are `tensor_access`'.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, SupportsIndex
 
@@ -27,21 +26,13 @@ from inferwire.requests.run import Run
 from inferwire.requests.tensor_access import TensorAccess
 from inferwire.requests.variable_state import VariableState
 from inferwire.transport.executions import Timings
-from inferwire.user_warnings import shares_inputs, warn
+from inferwire.user_warnings import shares_inputs
 from inferwire.values.scheduling import Scheduling, as_scheduling
 
 _MISSING: Any = object()
 
 _TIMEOUTS_MS = range(-(2**31), 2**31)
 """What fits openvino's time-outs. Python's own waits take no more than 292 years."""
-
-
-@dataclass(slots=True)
-class _Follower:
-    """What is called after each inference, by whichever of a request's objects it was started."""
-
-    callback: Callable[[Any], object] | None = None
-    userdata: Any = None
 
 
 class InferRequest(Completed, TensorAccess):
@@ -83,7 +74,6 @@ class InferRequest(Completed, TensorAccess):
     _runs: RequestRuns
     _model: RemoteModel
     _compiled: Callable[[RemoteModel], inferwire.CompiledModel]
-    _follower: _Follower
 
     def __init__(self, other: InferRequest) -> None:
         if not isinstance(other, InferRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -93,7 +83,6 @@ class InferRequest(Completed, TensorAccess):
         self._model = other._model
         # And not the compiled model itself, which has a request of its own: they would keep one another.
         self._compiled = other._compiled
-        self._follower = other._follower
 
     @classmethod
     def of(
@@ -108,7 +97,7 @@ class InferRequest(Completed, TensorAccess):
         TensorAccess.__init__(request, RequestState(), RequestTensors(model.ports, model.transport.lend))
         states = KeptStates(model) if keeps_states and model.description.states else None
         request._runs = RequestRuns(model, request._state, request._tensors, states)
-        request._model, request._compiled, request._follower = model, compiled, _Follower()
+        request._model, request._compiled = model, compiled
         return request
 
     def __repr__(self) -> str:
@@ -127,7 +116,7 @@ class InferRequest(Completed, TensorAccess):
     @property
     def userdata(self) -> Any:
         """What the callback is given. Mirrors `openvino.InferRequest.userdata`."""
-        return self._follower.userdata
+        return self._runs.userdata
 
     @property
     def latency(self) -> float:
@@ -230,9 +219,7 @@ class InferRequest(Completed, TensorAccess):
             TypeError: As `infer`.
             RuntimeError: If inputs do not fit, the request is busy or no server answers.
         """
-        run = Run()
-        bind = partial(self._bind_callback, run, userdata)
-        self._runs.start(run, inputs, shares_inputs(share_inputs, shared_memory), bind)
+        self._runs.start(Run(), inputs, shares_inputs(share_inputs, shared_memory), userdata)
 
     def wait(self) -> None:
         """Wait until the execution that runs has ended and its callback returned.
@@ -291,8 +278,8 @@ class InferRequest(Completed, TensorAccess):
             raise incompatible("set_callback", signature, invoked=invoked)
         with self._state.lock:
             self._state.check_idle()
-            self._follower.callback = callback
-            self._follower.userdata = userdata
+            self._runs.callback = callback
+            self._runs.userdata = userdata
 
     def get_compiled_model(self) -> inferwire.CompiledModel:
         """Give the compiled model that this request is of, as an object of its own, as openvino does.
@@ -387,12 +374,3 @@ class InferRequest(Completed, TensorAccess):
     def runs(self) -> RequestRuns:
         """Its executions; for the SDK's own use, not in openvino."""
         return self._runs
-
-    def _bind_callback(self, run: Run, userdata: Any) -> None:
-        """Have an execution call back with this userdata, or with what was given before."""
-        if self._follower.callback is not None:
-            if userdata is not None:
-                self._follower.userdata = userdata
-            run.callback = partial(self._follower.callback, self._follower.userdata)
-        elif userdata is not None:
-            warn("There is no callback function!", RuntimeWarning)
