@@ -169,11 +169,17 @@ class ReadableModel(PartlyMirrored):
         """Give `sinks`."""
         return self.sinks
 
-    def get_parameter_index(self, parameter: Node) -> int:
+    def get_parameter_index(self, parameter: Parameter) -> int:
         """Give the position of the input that a node is behind; -1 where it is behind none.
 
         Mirrors `openvino.Model.get_parameter_index`.
+
+        Raises:
+            TypeError: For what is no parameter.
         """
+        if not isinstance(parameter, Parameter | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            signature = "(self: Model, parameter: op.Parameter) -> int"
+            raise incompatible("get_parameter_index", signature, invoked=(self, parameter))
         return _index_of(parameter, self.parameters)
 
     @overload
@@ -267,5 +273,5 @@ def _at(ports: Sequence[Output], index: int) -> Output:
     return ports[index]
 
 
-def _index_of(node: Node, nodes: Sequence[Node]) -> int:
+def _index_of(node: Node | None, nodes: Sequence[Node]) -> int:
     return next((index for index, own in enumerate(nodes) if own is node), -1)
