@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from inferwire.errors import InferwireError, InvalidInput, ModelNotFound
+from inferwire.errors import LOST, InferwireError, InvalidInput, ModelNotFound
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
-from inferwire.transport.compiled_models import LOST, CompiledModels
+from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Connection, Link
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
