@@ -19,6 +19,7 @@ from inferwire.requests.request_tensors import RequestTensors
 from inferwire.tensors.element_arrays import Array
 from inferwire.tensors.memory import Memory, OverMemory
 from inferwire.tensors.tensor import Tensor, as_tensor
+from inferwire.tensors.tensor_sources import share_array
 from inferwire.values.types import type_of
 
 Key: TypeAlias = int | str | Port | None
@@ -203,7 +204,7 @@ def _tensor_of_array(array: Array, target: Tensor, *, share: bool) -> Tensor:
         return _filled(target, array.shape, array)
     if array.dtype != dtype:
         return Tensor(array.astype(dtype))
-    return Tensor(array, shared_memory=share)
+    return Tensor.over(share_array(array)) if share else Tensor(array)
 
 
 def _filled(target: Tensor, shape: tuple[int, ...], content: Array) -> Tensor:
