@@ -188,6 +188,10 @@ class AsyncInferQueue(Unpicklable):
             >>> queue = AsyncInferQueue(compiled)
             >>> all_results = await asyncio.gather(*(queue.infer_async({0: image}) for image in images))
 
+        Args:
+            inputs: As in `InferRequest.infer`.
+            share_inputs: As in `InferRequest.start_async`.
+
         Raises:
             TypeError: As `InferRequest.infer`.
             RuntimeError: As `InferRequest.infer`.

@@ -190,6 +190,12 @@ class InferRequest(Completed, TensorAccess):
         Example:
             >>> results = await request.infer_async({"data": np.zeros((1, 3), np.float32)})
 
+        Args:
+            inputs: As in `infer`.
+            share_inputs: As in `start_async`.
+            share_outputs: As in `infer`.
+            decode_strings: As in `infer`.
+
         Raises:
             TypeError: As `infer`.
             RuntimeError: As `infer`.
@@ -267,6 +273,10 @@ class InferRequest(Completed, TensorAccess):
 
         Mirrors `openvino.InferRequest.set_callback`. It runs on a thread of the SDK, and may read
         results, start the request again and run others.
+
+        Args:
+            callback: Takes one argument.
+            userdata: What that is, until `start_async` is given another.
 
         Raises:
             TypeError: For what cannot be called, or without `userdata`.
