@@ -1,4 +1,4 @@
-"""The commands by name. Importing them needs cyclopts alone: each brings in its side when it is called."""
+"""The commands by name. Importing them needs cyclopts (with its rich) alone: each brings in its side when called."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from cyclopts import App, CycloptsError, CycloptsPanel, Parameter, UnusedCliTokensError
+from rich.console import Console
 
 from inferwire_cli.bench import bench
 from inferwire_cli.demo import demo
@@ -44,6 +45,14 @@ def _explained(error: CycloptsError) -> Any:
     return CycloptsPanel(f"{sentence}\nSee `{' '.join(('inferwire', *commands))} --help`.")
 
 
+class _Console(Console):
+    """What help is printed with."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to who ends the command: rich would end it here, as a failure."""
+        raise BrokenPipeError
+
+
 app = App(
     name="inferwire",
     help=HELP,
@@ -67,6 +76,6 @@ def run_command(words: Sequence[str]) -> int:
     if not words or words[0] in app.help_flags:
         _ = app["serve"]  # which imports it, for its line in the list of all commands
     try:
-        return app(words, exit_on_error=False, result_action="return_int_as_exit_code_else_zero")
+        return app(words, console=_Console(), exit_on_error=False, result_action="return_int_as_exit_code_else_zero")
     except CycloptsError:
         return MISUSE

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -94,7 +95,8 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
     else:
         return code
     _flush_or_forget()
-    sys.stderr.write(f"inferwire: {in_short(_advice_of_commands(sentence))}\n")
+    with suppress(OSError):  # who reads has gone, or the disk is full: the code says it all the same
+        sys.stderr.write(f"inferwire: {in_short(_advice_of_commands(sentence))}\n")
     return code
 
 
