@@ -53,6 +53,9 @@ class _Console(Console):
         raise BrokenPipeError
 
 
+_LEAST_COLUMNS = 20
+"""How wide help is at least: below three columns, cyclopts breaks the names of flags into lines for ever."""
+
 app = App(
     name="inferwire",
     help=HELP,
@@ -75,7 +78,8 @@ def run_command(words: Sequence[str]) -> int:
     """Run the command that the words name and return its exit code; misuse is explained and gives 2."""
     if not words or words[0] in app.help_flags:
         _ = app["serve"]  # which imports it, for its line in the list of all commands
+    console = _Console(width=max(_Console().width, _LEAST_COLUMNS))
     try:
-        return app(words, console=_Console(), exit_on_error=False, result_action="return_int_as_exit_code_else_zero")
+        return app(words, console=console, exit_on_error=False, result_action="return_int_as_exit_code_else_zero")
     except CycloptsError:
         return MISUSE

@@ -96,11 +96,11 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
         return code
     _flush_or_forget()
     with suppress(OSError):  # who reads has gone, or the disk is full: the code says it all the same
-        sys.stderr.write(f"inferwire: {in_short(_advice_of_commands(sentence))}\n")
+        sys.stderr.write(f"inferwire: {in_short(advice_of_commands(sentence))}\n")
     return code
 
 
-def _advice_of_commands(sentence: str) -> str:
+def advice_of_commands(sentence: str) -> str:
     """Name the flags where the client, which is made for programs, names arguments."""
     for of_programs, of_commands in _PLACES_OF_COMMANDS.items():
         sentence = sentence.replace(of_programs, of_commands)
