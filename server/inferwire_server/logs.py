@@ -81,7 +81,7 @@ def configure(log_format: LogFormat, log_level: LogLevel) -> None:
 
 def _begin_with_event(_logger: object, _method: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Put first what people look for, and what is left of a line that something has cut."""
-    return {name: fields[name] for name in _FIRST if name in fields} | fields
+    return {name: fields[name] for name in _FIRST if name in fields} | dict(fields)
 
 
 class UnsentTraces(logging.Filter):
