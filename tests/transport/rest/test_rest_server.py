@@ -200,6 +200,9 @@ async def test_the_document_lists_every_route_with_words_and_answers(rest: Rest)
             assert any(status.startswith("2") for status in operation["responses"]), path
             in_path = {parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "path"}
             assert in_path == set(re.findall(r"{(\w+)}", path)), path
+            for status in ("4XX", "5XX"):
+                example = operation["responses"][status]["content"]["application/json"]["example"]
+                assert str(Code[example["code"]].http).startswith(status[0]), path
 
 
 async def test_every_reference_of_the_document_leads_somewhere(rest: Rest) -> None:
