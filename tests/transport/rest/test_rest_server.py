@@ -205,6 +205,22 @@ async def test_the_document_lists_every_route_with_words_and_answers(rest: Rest)
                 assert str(Code[example["code"]].http).startswith(status[0]), path
 
 
+async def test_the_document_has_what_a_query_may_say(rest: Rest) -> None:
+    document = (await rest.client.get("/openapi.json")).json()
+    said = {
+        path: names
+        for path, item in document["paths"].items()
+        for operation in item.values()
+        if (names := [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"])
+    }
+    assert said == {
+        "/inferwire/v1/models/{model}/jobs": ["profile"],
+        "/inferwire/v1/models/{model}/versions/{version}/jobs": ["profile"],
+        "/inferwire/v1/jobs/{job}": ["wait_s"],
+        "/inferwire/v1/jobs/{job}/result": ["release"],
+    }
+
+
 async def test_every_reference_of_the_document_leads_somewhere(rest: Rest) -> None:
     document = (await rest.client.get("/openapi.json")).json()
     schemas = document["components"]["schemas"]

@@ -219,8 +219,11 @@ def _answers(description: str) -> Fragment:
 
 INFER: Fragment = _BODY | _answers("The outputs.")
 START: Fragment = {
-    "parameters": [_query("profile", {"type": "boolean", "default": False}, "Time each layer, for the job's state.")],
     **_BODY,
+    "parameters": [
+        *_BODY["parameters"],
+        _query("profile", {"type": "boolean", "default": False}, "Time each layer, for the job's state."),
+    ],
     **_responds("The job is queued; the header Location has its path.", _ref("Job"), _EXAMPLE_JOB, 202),
 }
 CANCEL: Fragment = _responds("The job's state now.", _ref("Job"), {**_EXAMPLE_JOB, "state": "cancelled"})
