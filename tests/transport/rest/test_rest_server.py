@@ -205,6 +205,21 @@ async def test_the_document_lists_every_route_with_words_and_answers(rest: Rest)
                 assert str(Code[example["code"]].http).startswith(status[0]), path
 
 
+async def test_calls_have_names_that_generated_clients_can_bear(rest: Rest) -> None:
+    document = (await rest.client.get("/openapi.json")).json()
+    names = {
+        operation["operationId"]: (method, path)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+    }
+    assert len(names) == sum(map(len, document["paths"].values()))
+    assert max(map(len, names)) <= len("model_statistics_version")
+    assert names["infer"] == ("post", "/v2/models/{model}/infer")
+    assert names["infer_version"] == ("post", "/v2/models/{model}/versions/{version}/infer")
+    assert names["set_tracing"] == ("post", "/v2/trace/setting")
+    assert names["set_tracing_model"] == ("post", "/v2/models/{model}/trace/setting")
+
+
 async def test_the_document_has_what_a_query_may_say(rest: Rest) -> None:
     document = (await rest.client.get("/openapi.json")).json()
     said = {
