@@ -15,8 +15,7 @@ from rich.table import Table
 from inferwire.errors import WHERE_KEYS, InferwireError
 from inferwire.transport.unreachable import WHERE_ADDRESSES, WHERE_CERTIFICATES
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
-
-_PLACES = re.compile(r"Exception from \S+:\d+:\s*")
+from inferwire_proto.openvino_errors import without_places
 
 _LINE_ENDS = re.compile(r"\s*\n\s*")
 
@@ -117,7 +116,7 @@ def _flush_or_forget() -> None:
 
 def in_short(text: str) -> str:
     """Say what a server said in one line, without the places in OpenVINO's sources that it came through."""
-    return _harmless(_LINE_ENDS.sub(" ", _PLACES.sub("", text)))
+    return _harmless(_LINE_ENDS.sub(" ", without_places(text)))
 
 
 def _harmless(text: str) -> str:
