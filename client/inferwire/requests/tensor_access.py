@@ -6,7 +6,7 @@ business, whether the request is idle `request_state`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, SupportsIndex, TypeVar, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvino_class
@@ -230,7 +230,7 @@ class TensorAccess(Unpicklable):
         """
         given = in_order(args, kwargs, ("inputs",), ("tensor_name", "tensors"), ("port", "tensors"))
         if given is not None and len(given) == 1:
-            self._place_all("set_tensors", given[0], str | int | Port)
+            self._place_all("set_tensors", given[0], str | int | Port, self._tensors.place)
             return
         key, tensors = self._batch("set_tensors", given, (self, *args), kwargs)
         with self._state.lock:
@@ -265,7 +265,7 @@ class TensorAccess(Unpicklable):
         """
         given = in_order(args, kwargs, ("inputs",), ("tensors",), ("idx", "tensors"))
         if given is not None and len(given) == 1 and isinstance(given[0], dict):
-            self._place_all("set_input_tensors", cast("object", given[0]), int)
+            self._place_all("set_input_tensors", cast("object", given[0]), int, self._tensors.place)
             return
         key, tensors = self._batch("set_input_tensors", given, (self, *args), kwargs)
         index = None if key is None else as_size(key)
@@ -287,18 +287,24 @@ class TensorAccess(Unpicklable):
             TypeError: For arguments of other types.
             RuntimeError: As `set_output_tensor`.
         """
-        tensors = self._checked_mapping("set_output_tensors", outputs, int)
-        with self._state.lock:
-            self._state.check_idle()
-            for index, tensor in tensors.items():
-                self._tensors.place_output(index, tensor)
+        self._place_all("set_output_tensors", outputs, int, self._tensors.place_output)
 
-    def _place_all(self, function: str, tensors: object, kinds: Any) -> None:
-        checked = self._checked_mapping(function, tensors, kinds)
+    def _place_all(self, function: str, tensors: object, kinds: Any, place: Callable[[Any, Tensor], None]) -> None:
+        """Read the overload `(dict)`, whose keys are of these kinds, and place its tensors."""
+        if not isinstance(tensors, dict):
+            raise incompatible(function, "(self: InferRequest, dict)", invoked=(self, tensors))
+        checked: dict[Any, Tensor] = {}
+        for key, value in cast("dict[object, object]", tensors).items():
+            known, tensor = as_port(key) or key, as_tensor(value)
+            if not isinstance(known, kinds):
+                raise TypeError("incompatible function arguments!")
+            if tensor is None:
+                raise TypeError(f"Unable to cast {type(value)} object to ov::Tensor")
+            checked[known] = tensor
         with self._state.lock:
             self._state.check_idle()
             for key, tensor in checked.items():
-                self._tensors.place(key, tensor)
+                place(key, tensor)
 
     def _batch(
         self,
@@ -364,16 +370,3 @@ class TensorAccess(Unpicklable):
             signatures = ("(self: InferRequest, index: int, tensor: Tensor)", "(self: InferRequest, tensor: Tensor)")
             raise incompatible(function, *signatures, invoked=(self, *args), keywords=kwargs)
         return index, tensor
-
-    def _checked_mapping(self, function: str, tensors: object, kinds: Any) -> dict[Any, Tensor]:
-        if not isinstance(tensors, dict):
-            raise incompatible(function, "(self: InferRequest, dict)", invoked=(self, tensors))
-        checked: dict[Any, Tensor] = {}
-        for key, value in cast("dict[object, object]", tensors).items():
-            known, tensor = as_port(key) or key, as_tensor(value)
-            if not isinstance(known, kinds):
-                raise TypeError("incompatible function arguments!")
-            if tensor is None:
-                raise TypeError(f"Unable to cast {type(value)} object to ov::Tensor")
-            checked[known] = tensor
-        return checked
