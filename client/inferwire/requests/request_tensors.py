@@ -6,7 +6,7 @@ that none is running.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from inferwire.requests.batches import Batch
 from inferwire.requests.freight import Freight, KeptOutputs
 from inferwire.requests.port_fit import as_row_of_one, check_input, check_output, check_shape
 from inferwire.tensors.dense_memory import allocate
+from inferwire.tensors.kept_tensors import KeptPart
 from inferwire.tensors.lendable_memory import Lendable
 from inferwire.tensors.memory import Memory
 from inferwire.tensors.remote_memory import RemoteMemory
@@ -156,14 +157,19 @@ class RequestTensors:
         shapes = tuple([each.shape for each in self._inputs])
         for port, shape in zip(self.ports.inputs, shapes, strict=True):
             check_shape(port, shape)
-        parts = [(at, source.kept_by(transport)) for at, source in enumerate(self._inputs)]
-        reads = {at: part for at, part in parts if part is not None}
+        reads: dict[int, KeptPart] = {}
+        buffers: list[WireBytes] = []
+        fetches: dict[int, Callable[[], WireBytes]] = {}
+        for at, source in enumerate(self._inputs):
+            if (part := source.kept_by(transport)) is not None:
+                reads[at] = part
+            elif (fetch := source.wire_fetcher()) is not None:
+                fetches[len(buffers)] = fetch
+                buffers.append(b"")
+            else:
+                buffers.append(source.wire_data())
         names = [(at, each.reserve_output(transport, postpone=self._postpones)) for at, each in enumerate(self.outputs)]
         keeps = {at: name for at, name in names if name is not None}
-        sources = [source for at, source in enumerate(self._inputs) if at not in reads]
-        fetchers = [(at, source.wire_fetcher()) for at, source in enumerate(sources)]
-        fetches = {at: fetch for at, fetch in fetchers if fetch is not None}
-        buffers = [b"" if at in fetches else source.wire_data() for at, source in enumerate(sources)]
         return Freight(shapes, buffers, reads, keeps, fetches=fetches)
 
     def _keep(self, freight: Freight) -> None:
