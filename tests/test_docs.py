@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import copytree
+from shutil import copytree, which
 from urllib.request import urlopen
 
 import pytest
@@ -21,6 +21,9 @@ PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "deploy/models/RE
     *sorted((ROOT / "docs").glob("*.md"))
 ]
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/python-client.md").read_text(), re.MULTILINE | re.DOTALL)
+OTHER_CLIENTS = (ROOT / "docs/other-clients.md").read_text()
+SCRIPTS = re.findall(r"^```javascript\n(.*?)^```$", OTHER_CLIENTS, re.MULTILINE | re.DOTALL)
+SAID = ("probabilities [", "[ 2, 10 ] Float32Array(20) [")
 SETTINGS = re.findall(
     r"^```toml\n(.*?)^```$", (ROOT / "docs/model-repository.md").read_text(), re.MULTILINE | re.DOTALL
 )
@@ -54,6 +57,25 @@ def test_a_program_runs(program: str, server: ServerProcess) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
     assert "given up" not in done.stdout
+
+
+@pytest.mark.skipif(not which("node"), reason="it needs Node.js")
+@pytest.mark.parametrize(("script", "said"), list(zip(SCRIPTS, SAID, strict=True)), ids=("JSON", "bytes"))
+def test_a_script_runs(script: str, said: str, server: ServerProcess, tmp_path: Path) -> None:
+    (tmp_path / "script.mjs").write_text(script.replace("localhost:8000", f"{server.host}:{server.http_port}"))
+    done = subprocess.run(["node", tmp_path / "script.mjs"], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert said in done.stdout
+
+
+def test_stubs_of_the_protocol_are_generated(tmp_path: Path) -> None:
+    (command,) = re.findall(r"^\$ python (-m grpc_tools.+)$", OTHER_CLIENTS, re.MULTILINE)
+    folder = ROOT / "proto/open_inference"
+    arguments = command.replace("proto/open_inference", str(folder)).split()
+    subprocess.run([sys.executable, *arguments], cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / "grpc_service_pb2_grpc.py").exists()
+    # Go's are told of every file there is.
+    assert set(re.findall(r"M(\w+\.proto)=", OTHER_CLIENTS)) == {file.name for file in folder.glob("*.proto")}
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=range(len(SETTINGS)))

@@ -24,6 +24,15 @@ logging.getLogger("opentelemetry.sdk.trace.sampling").warning("no such sampler")
 """
 
 
+EVENT = """
+import structlog
+from inferwire_server import logs
+
+logs.configure("json", "info")
+structlog.get_logger().warning("model failed", model="digits", reason="a long text")
+"""
+
+
 class Clock:
     """A clock that goes on when a test says so."""
 
@@ -49,3 +58,8 @@ def test_they_are_told_again_after_a_minute() -> None:
         clock.now = now
         told.append(few.filter(logging.LogRecord(EXPORTER, logging.WARNING, "", 0, "100% lost", (), None)))
     assert told == [True, False, True, False, True]
+
+
+def test_a_line_begins_with_when_what_happened() -> None:
+    done = subprocess.run((sys.executable, "-c", EVENT), capture_output=True, text=True, check=True)
+    assert list(json.loads(done.stderr)) == ["timestamp", "level", "event", "model", "reason"]

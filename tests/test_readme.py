@@ -53,7 +53,7 @@ def serving(command: list[str]) -> Generator[ServerProcess]:
         finally:
             os.killpg(process.pid, signal.SIGINT)
             process.wait(60)  # make's own exit code says that it was interrupted
-            assert '"cancelled": 0, "event": "stopped"' in tail(log)
+            assert '"event": "stopped", "cancelled": 0' in tail(log)
 
 
 def run(command: str) -> str:

@@ -52,7 +52,7 @@ _INSTEAD: Mapping[str, str] = {
     "openvino.serialize()": _FILE,
     "building a graph with openvino.Model()": _GRAPH,
     **{f"openvino.{name}": _GRAPH for name in (*OPERATIONS, *_OF_GRAPHS, "Model", "Parameter", "torch")},
-    **{f"openvino.{name}": _INNER for name in ("ConstOutput", "Input", "Node", "Output")},
+    **{f"openvino.{name}": _INNER for name in ("ConstOutput", "Constant", "Input", "Node", "Output")},
     "openvino.frontend": _FILE,
     "openvino.tools": _FILE,
     "openvino.tools.benchmark": "install openvino beside inferwire, and its benchmark_app runs with inferwire",
@@ -156,6 +156,19 @@ MEMBERS: Mapping[str, frozenset[str]] = {
     ),
     "Parameter": frozenset({"set_element_type", "set_partial_shape"}),
     "ConstOutput": _OF_PORTS,
+    "Constant": frozenset(
+        {
+            "data",
+            "get_byte_size",
+            "get_data",
+            "get_strides",
+            "get_tensor_view",
+            "get_value_strings",
+            "get_vector",
+            "strides",
+            "tensor_view",
+        }
+    ),
     "Input": frozenset({"get_rt_info", "get_tensor", "replace_source_output", "rt_info", "set_rt_info"}),
     "Output": _OF_PORTS | {"add_names", "remove_target_input", "replace", "set_names", "set_rt_info"},
 }

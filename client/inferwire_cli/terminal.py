@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -14,8 +15,7 @@ from rich.table import Table
 from inferwire.errors import WHERE_KEYS, InferwireError
 from inferwire.transport.unreachable import WHERE_ADDRESSES, WHERE_CERTIFICATES
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
-
-_PLACES = re.compile(r"Exception from \S+:\d+:\s*")
+from inferwire_proto.openvino_errors import without_places
 
 _LINE_ENDS = re.compile(r"\s*\n\s*")
 
@@ -94,11 +94,12 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
     else:
         return code
     _flush_or_forget()
-    sys.stderr.write(f"inferwire: {in_short(_advice_of_commands(sentence))}\n")
+    with suppress(OSError):  # who reads has gone, or the disk is full: the code says it all the same
+        sys.stderr.write(f"inferwire: {in_short(advice_of_commands(sentence))}\n")
     return code
 
 
-def _advice_of_commands(sentence: str) -> str:
+def advice_of_commands(sentence: str) -> str:
     """Name the flags where the client, which is made for programs, names arguments."""
     for of_programs, of_commands in _PLACES_OF_COMMANDS.items():
         sentence = sentence.replace(of_programs, of_commands)
@@ -115,7 +116,7 @@ def _flush_or_forget() -> None:
 
 def in_short(text: str) -> str:
     """Say what a server said in one line, without the places in OpenVINO's sources that it came through."""
-    return _harmless(_LINE_ENDS.sub(" ", _PLACES.sub("", text)))
+    return _harmless(_LINE_ENDS.sub(" ", without_places(text)))
 
 
 def _harmless(text: str) -> str:

@@ -103,7 +103,14 @@ def model_options(settings: Settings) -> ModelOptions:
     """Give the options of models that say nothing themselves."""
     cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
     properties = {**cache, **divide(_parse_properties(settings.properties)).properties}
-    return ModelOptions("", settings.device, properties, settings.slots, binding=binding_terms(settings))
+    return ModelOptions(
+        "",
+        settings.device,
+        properties,
+        settings.slots,
+        time_limit_s=settings.time_limit_s,
+        binding=binding_terms(settings),
+    )
 
 
 def batch_options(settings: Settings) -> BatchOptions:

@@ -37,6 +37,9 @@ _SENDERS = ("opentelemetry.exporter.", "opentelemetry.sdk._shared_internal")
 
 _UNSENT_AGAIN_S = 60.0
 
+_FIRST = ("timestamp", "level", "event")
+"""The fields that a line of JSON begins with."""
+
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 """Tracebacks without the values of variables: callers' tensors are not for the log."""
 
@@ -52,7 +55,11 @@ def configure(log_format: LogFormat, log_level: LogLevel) -> None:
     renderer: list[structlog.typing.Processor] = (
         [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if is_console
-        else [structlog.processors.ExceptionRenderer(_TRACEBACKS), structlog.processors.JSONRenderer()]
+        else [
+            structlog.processors.ExceptionRenderer(_TRACEBACKS),
+            _begin_with_event,
+            structlog.processors.JSONRenderer(),
+        ]
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -70,6 +77,11 @@ def configure(log_format: LogFormat, log_level: LogLevel) -> None:
     )
     logging.basicConfig(handlers=[handler], force=True)
     set_level(log_level)
+
+
+def _begin_with_event(_logger: object, _method: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Put first what people look for, and what is left of a line that something has cut."""
+    return {name: fields[name] for name in _FIRST if name in fields} | dict(fields)
 
 
 class UnsentTraces(logging.Filter):

@@ -208,6 +208,15 @@ class Settings:
             help="Inferences that run at once per device; by default as many as its model with the most slots has.",
         ),
     ] = None
+    time_limit_s: Annotated[
+        float | None,
+        SECONDS,
+        Parameter(
+            group=_QUEUE,
+            validator=_POSITIVE,
+            help="Seconds that a job which names no limit may take, from its arrival to its end; by default any time.",
+        ),
+    ] = None
     keep_jobs_s: Annotated[
         float,
         SECONDS,

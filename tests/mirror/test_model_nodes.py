@@ -281,6 +281,16 @@ def test_inputs_between_ports_are_not_offered(runtime: Any, branching: Path) -> 
             ask()
 
 
+def test_values_of_constants_are_not_offered(runtime: Any, branching: Path) -> None:
+    if runtime.ov is openvino:
+        pytest.skip("openvino has them")
+    constants = [each for each in runtime.core.read_model(branching).get_ops() if each.get_type_name() == "Constant"]
+    assert constants
+    for each in constants:
+        with pytest.raises(AttributeError, match=r"openvino\.Constant\.data is not offered by inferwire: the graph"):
+            _ = each.data
+
+
 def test_the_nodes_of_its_graph_with_preprocessing(runtime: Any, branching: Path) -> None:
     def kinds(ov: Any, core: Any) -> list[str]:
         steps = ov.preprocess.PrePostProcessor(core.read_model(branching))

@@ -12,6 +12,7 @@ import pytest
 import inferwire
 from inferwire.drop_in.stand_ins import STAND_INS, WORKING
 from inferwire.graph.nodes import Parameter, Result
+from inferwire.models.graph_nodes import Constant
 from inferwire.not_offered import MEMBERS, MODULES, TOP_LEVEL
 from inferwire.requests.ov_dict import OVDict
 
@@ -22,7 +23,11 @@ CLASSES: Mapping[str, tuple[type, type]] = {
     name: (getattr(openvino, name), getattr(inferwire, name))
     for name in sorted(dir(openvino))
     if isinstance(getattr(openvino, name), type) and name in dir(inferwire)
-} | {"Parameter": (openvino.op.Parameter, Parameter), "Result": (openvino.op.Result, Result)}
+} | {
+    "Parameter": (openvino.op.Parameter, Parameter),
+    "Result": (openvino.op.Result, Result),
+    "Constant": (openvino.op.Constant, Constant),
+}
 """Every class of openvino that is mirrored with its mirror: those of its interface, and those of nodes behind ports."""
 
 ON_NO_OBJECT = frozenset(dir(object)) | {
@@ -43,6 +48,7 @@ OPERATORS = frozenset(
 """What makes a graph of nodes."""
 
 DIFFERENT: Mapping[str, frozenset[str]] = {
+    "Constant": OPERATORS,
     "Node": OPERATORS,
     "OVAny": frozenset({"__get__", "__set__"}),
     "Parameter": OPERATORS,
@@ -55,6 +61,7 @@ MORE: Mapping[str, frozenset[str]] = {
     "AsyncInferQueue": frozenset({"infer_async", "map_async", "set_error_callback"}),
     "CompiledModel": frozenset({"max_batch_rows", "of", "optimal_number_of_infer_requests"}),
     "ConstOutput": frozenset({"description", "facts"}),
+    "Constant": frozenset({"follow", "get_layout", "layout", "set_layout", "take_labels"}),
     "Core": frozenset({"close", "served_model"}),
     "InferRequest": frozenset(
         {"infer_async", "inputs", "of", "outputs", "postpone_outputs", "runs", "scheduling", "timings"}

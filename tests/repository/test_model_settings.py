@@ -28,6 +28,7 @@ max_batch = 16
 max_batch_delay_us = 250
 preferred_batches = [4, 8]
 priority = -4
+time_limit_s = 2.5
 weight = 2.5
 batch = "1..8"
 labels = "classes.json"
@@ -70,6 +71,7 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
         version_policy=Latest(2),
         batches=BatchOptions(16, 250, (4, 8)),
         priority=-4,
+        time_limit_s=2.5,
         weight=2.5,
         batch=Dimension(1, 8),
         labels=("a", "b"),
@@ -106,6 +108,7 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
         3,
         batching=Batching(16, 0.00025, (4, 8)),
         priority=-4,
+        time_limit_s=2.5,
         labels=("a", "b"),
         label_file="classes.json",
         idle_unload_s=60.0,
@@ -115,7 +118,8 @@ def test_what_a_model_does_not_say_is_as_for_all(tmp_path: Path) -> None:
 
 
 NAMES = (
-    "device, properties, precision, slots, version_policy, max_batch, max_batch_delay_us, preferred_batches, priority"
+    "device, properties, precision, slots, version_policy, max_batch, max_batch_delay_us, preferred_batches, priority, "
+    "time_limit_s"
 )
 SHAPE = 'expected a list of dimensions: lengths up to 2147483647, -1 for any, or bounds such as "1..8"; or "any" for'
 WEIGHT = "expected a number from 0.001 up to 1000"

@@ -39,6 +39,32 @@ async def test_a_job_without_a_priority_has_its_model_s(serving: Serving, tmp_pa
         assert [job.priority for job in jobs] == [3, -1, 7]
 
 
+@pytest.mark.parametrize(
+    ("text", "named_s", "limit_s"),
+    [
+        ("", None, 9.0),
+        ("time_limit_s = 4", None, 4.0),
+        ("time_limit_s = 4", 20.0, 20.0),
+        ("time_limit_s = 4", 1.0, 1.0),
+    ],
+)
+async def test_a_job_without_a_time_limit_has_its_model_s_or_the_server_s(
+    serving: Serving, leap: Leap, tmp_path: Path, text: str, named_s: float | None, limit_s: float
+) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/inferwire.toml").write_text(text)
+    model = a_model(is_open=False)
+    async with serving(model, time_limit_s=9.0) as server:
+        call = asyncio.ensure_future(server.services.inference.infer(an_inference(timeout_s=named_s)))
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        leap(limit_s - 0.5)
+        await asyncio.sleep(0.01)
+        assert not call.done()
+        leap(1)
+        assert (await call).state is JobState.EXPIRED
+        model.gate.open()
+
+
 async def test_a_caller_that_goes_cancels_its_inference(serving: Serving) -> None:
     model = a_model(is_open=False)
     async with serving(model) as server:

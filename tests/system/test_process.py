@@ -348,7 +348,17 @@ def test_a_model_that_does_not_load_leaves_the_others_serving(tmp_path: Path) ->
         statuses = {status["name"]: status for status in get(server, "/inferwire/v1/models")["models"]}
         assert statuses["digits_mlp"]["state"] == "ready"
         assert statuses["broken"]["state"] == "failed"
-        assert "Unable to read the model" in statuses["broken"]["reason"]
+        assert statuses["broken"]["reason"].startswith("Unable to read the model")
+
+
+def test_why_a_model_did_not_load_is_told_without_where_in_openvinos_sources(tmp_path: Path) -> None:
+    with running_server(broken_repository(tmp_path)) as server:
+        index = Request(f"http://{server.host}:{server.http_port}/v2/repository/index", method="POST")
+        with urlopen(index) as answer:
+            told = [entry["reason"] for entry in json.load(answer) if entry["name"] == "broken"]
+        (version,) = get(server, "/v1/config")["broken"]["model_version_status"]
+        told.append(version["status"]["error_message"])
+        assert [reason.partition(":")[0] for reason in told] == ["Unable to read the model"] * 2
 
 
 def test_strict_readiness_says_that_a_model_did_not_load(tmp_path: Path) -> None:

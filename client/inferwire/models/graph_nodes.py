@@ -46,3 +46,19 @@ class DescribedNode(Node):
 
     def _outputs(self) -> Sequence[PortDescription]:
         return self._node.outputs
+
+
+class Constant(DescribedNode):
+    """A node with a value that the model has. Mirrors the part of `openvino.op.Constant` that tells what it is.
+
+    Differs from OpenVINO: the value is on the server.
+    """
+
+    __slots__ = ()
+
+    _mirrors = "Constant"
+
+
+def graph_node(node: GraphNode) -> DescribedNode:
+    """Make a node of what a server sent of it."""
+    return Constant(node) if node.description.node_type == "Constant" else DescribedNode(node)

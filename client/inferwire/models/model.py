@@ -17,7 +17,7 @@ from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.nodes import Node, node_of
 from inferwire.graph.ports import Output, PortDescription, copy_labels
 from inferwire.models.added_outputs import Addable, as_added, output_of
-from inferwire.models.graph_nodes import DescribedNode
+from inferwire.models.graph_nodes import graph_node
 from inferwire.models.model_files import ModelFiles
 from inferwire.models.readable_model import ReadableModel
 from inferwire.models.rt_info import RuntimeInfo
@@ -195,7 +195,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
             ends = zip(described, (*self.parameters, *self.results, *self._sinks), strict=True)
             own = {(end.node_type, end.node_name): node for end, node in ends}
             self._nodes = [
-                own.get((node.description.node_type, node.description.node_name)) or DescribedNode(node)
+                own.get((node.description.node_type, node.description.node_name)) or graph_node(node)
                 for node in graph.nodes
             ]
         return list(self._nodes)

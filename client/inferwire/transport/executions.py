@@ -125,8 +125,8 @@ class Timings(NamedTuple):
     wire_ms: float = 0.0
 
     def seen_by_client(self, elapsed_ms: float) -> Timings:
-        """Add what a client that waited so long knows besides."""
-        return self._replace(wire_ms=max(0.0, elapsed_ms - self.server_ms))
+        """Add what a client that waited so long knows besides, to the microsecond, as the server gives its own."""
+        return self._replace(wire_ms=max(0.0, round(elapsed_ms - self.server_ms, 3)))
 
 
 class OutputForm(NamedTuple):

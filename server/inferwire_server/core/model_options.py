@@ -43,7 +43,6 @@ class Source:
     """
 
     path: Path
-    weights: Path | None = None
     reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
     is_compiled: bool = False
     preprocessing: tuple[Preprocessing, ...] = ()
@@ -76,6 +75,7 @@ class ModelOptions:
         properties: What it is compiled with.
         slots: How many inferences run at once; None for as many as keep its devices busy.
         priority: The priority of jobs that name none.
+        time_limit_s: How long jobs that name no limit may take, from arrival to end; None for any time.
         warm_up: Shapes of the zeros it runs before it takes jobs; None for no such run.
         weight: Its share of the device against other models that wait: twice the weight, twice the time.
         batching: How its jobs may run together; None for never.
@@ -91,6 +91,7 @@ class ModelOptions:
     properties: Properties = field(default_factory=dict[str, PropertyValue])
     slots: int | None = None
     priority: int = 0
+    time_limit_s: float | None = None
     warm_up: Mapping[str, tuple[int, ...]] | None = None
     weight: float = 1.0
     batching: Batching | None = None

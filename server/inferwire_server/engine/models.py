@@ -24,6 +24,7 @@ class Model:
 
     Attributes:
         priority: The priority of the jobs that name none.
+        time_limit_s: How long the jobs that name no limit may take; None for any time.
         labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
         terms: What its jobs are scheduled by.
         label_file: The name of the file that the labels are from.
@@ -38,6 +39,7 @@ class Model:
     slots: int
     version: str = ""
     priority: int = 0
+    time_limit_s: float | None = None
     labels: tuple[str, ...] = ()
     terms: Terms = DEFAULT_TERMS
     label_file: str = ""

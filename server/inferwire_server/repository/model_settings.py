@@ -66,6 +66,7 @@ class ModelSettings:
         version_policy: Which of its versions are served.
         batches: How its jobs run together.
         priority: The priority of jobs that name none.
+        time_limit_s: How long jobs that name no limit may take, from arrival to end.
         weight: Its share of a device that others want too: twice the weight, twice the time.
         batch: How many rows inputs have, in place of what the model says; of models whose shapes are not given.
         shapes: Shapes of inputs, in place of those in the model, or `ANY`; "" names the only one, or all for `ANY`.
@@ -89,6 +90,7 @@ class ModelSettings:
     version_policy: VersionPolicy | None = None
     batches: BatchOptions = _NO_BATCHES
     priority: int = 0
+    time_limit_s: float | None = None
     weight: float = 1.0
     batch: Dimension | None = None
     shapes: dict[str, Shape | str] = field(default_factory=dict[str, Shape | str])
@@ -134,6 +136,7 @@ class ModelSettings:
             slots=self.slots or defaults.slots,
             batching=self.batches.batching(batches),
             priority=self.priority,
+            time_limit_s=self.time_limit_s or defaults.time_limit_s,
             weight=self.weight,
             warm_up=self.warm_up,
             labels=self.labels,
@@ -320,6 +323,7 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "max_batch_delay_us": lambda value: whole(value, 0),
     "preferred_batches": sizes,
     "priority": lambda value: whole(value, -LARGEST),
+    "time_limit_s": _seconds,
     "weight": _weight,
     "batch": _batch,
     "shapes": _table_of(_shape, "a table of inputs' names and shapes"),

@@ -226,6 +226,8 @@ class InferenceService:
             copied=outputs if is_named else wanted.keeps,
             carried_bytes=carried_bytes,
         )
+        if timeout_s is None:
+            timeout_s = model.time_limit_s
         submission = Submission(work, wanted.priority or model.priority, timeout_s, None, received_at, caller)
         return Prepared(model, submission)
 

@@ -48,6 +48,7 @@ def test_a_stack_of_results_is_cut_by_what_each_output_is() -> None:
     assert outputs_of(outcome, second) == [("u8", (3,), b"def"), ("string", (1,), strings.pack([b""]))]
     assert outcome.timings == (1.0, 2.0, 4.0, 0.0)
     assert outcome.timings.seen_by_client(5.0).wire_ms == 1.0
+    assert outcome.timings.seen_by_client(5.2065229).wire_ms == 1.207  # as people read it, and as exact as the others
 
 
 def test_an_error_of_a_stack_is_that_of_each() -> None:

@@ -200,6 +200,40 @@ async def test_the_document_lists_every_route_with_words_and_answers(rest: Rest)
             assert any(status.startswith("2") for status in operation["responses"]), path
             in_path = {parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "path"}
             assert in_path == set(re.findall(r"{(\w+)}", path)), path
+            for status in ("4XX", "5XX"):
+                example = operation["responses"][status]["content"]["application/json"]["example"]
+                assert str(Code[example["code"]].http).startswith(status[0]), path
+
+
+async def test_calls_have_names_that_generated_clients_can_bear(rest: Rest) -> None:
+    document = (await rest.client.get("/openapi.json")).json()
+    names = {
+        operation["operationId"]: (method, path)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+    }
+    assert len(names) == sum(map(len, document["paths"].values()))
+    assert max(map(len, names)) <= len("model_statistics_version")
+    assert names["infer"] == ("post", "/v2/models/{model}/infer")
+    assert names["infer_version"] == ("post", "/v2/models/{model}/versions/{version}/infer")
+    assert names["set_tracing"] == ("post", "/v2/trace/setting")
+    assert names["set_tracing_model"] == ("post", "/v2/models/{model}/trace/setting")
+
+
+async def test_the_document_has_what_a_query_may_say(rest: Rest) -> None:
+    document = (await rest.client.get("/openapi.json")).json()
+    said = {
+        path: names
+        for path, item in document["paths"].items()
+        for operation in item.values()
+        if (names := [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"])
+    }
+    assert said == {
+        "/inferwire/v1/models/{model}/jobs": ["profile"],
+        "/inferwire/v1/models/{model}/versions/{version}/jobs": ["profile"],
+        "/inferwire/v1/jobs/{job}": ["wait_s"],
+        "/inferwire/v1/jobs/{job}/result": ["release"],
+    }
 
 
 async def test_every_reference_of_the_document_leads_somewhere(rest: Rest) -> None:

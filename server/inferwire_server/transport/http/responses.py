@@ -5,7 +5,6 @@ The one place that knows what an error looks like to an HTTP client.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from math import ceil
 
@@ -14,13 +13,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from inferwire_proto.errors import Code
+from inferwire_proto.openvino_errors import without_places
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http.exchange import Headers, exchange_of
 
 ELSEWHERE_AFTER_S = "1"
 """When a caller whom this server sends away may come again: by then something else answers at its address."""
-
-_PLACES = re.compile(r"Exception from \S+:\d+:\s*")
 
 JSON = b"application/json"
 
@@ -72,4 +70,4 @@ def error_body(code: Code, message: str) -> bytes:
 
 def error_members(code: Code, message: str) -> dict[str, str]:
     """Give what an error has in JSON, wherever it stands; of OpenVINO's, without where in its source it arose."""
-    return {"error": _PLACES.sub("", message), "code": code.name}
+    return {"error": without_places(message), "code": code.name}

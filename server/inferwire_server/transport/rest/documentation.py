@@ -134,16 +134,21 @@ PATH_PARAMETERS: dict[str, Fragment] = {
     }.items()
 }
 
+
+def _error(sentence: str, code: Code) -> Fragment:
+    return {"application/json": {"schema": _ref("Error"), "example": {"error": sentence, "code": code.name}}}
+
+
 ERRORS: Fragment = {
     "4XX": {
         "description": "The call is at fault, or comes too early: with QUEUE_FULL (429), the header Retry-After says "
         "for how many seconds to wait.",
-        "content": {"application/json": {"schema": _ref("Error")}},
+        "content": _error("input 'x' of model 'echo' has shape [1,3], expected [?,4]", Code.INVALID_INPUT),
     },
     "5XX": {
         "description": "The server could not do it, or the inference failed: with INFERENCE_FAILED, OpenVINO refused "
         "to run these inputs, and would again.",
-        "content": {"application/json": {"schema": _ref("Error")}},
+        "content": _error("the server is shutting down", Code.SHUTTING_DOWN),
     },
 }
 
@@ -214,8 +219,11 @@ def _answers(description: str) -> Fragment:
 
 INFER: Fragment = _BODY | _answers("The outputs.")
 START: Fragment = {
-    "parameters": [_query("profile", {"type": "boolean", "default": False}, "Time each layer, for the job's state.")],
     **_BODY,
+    "parameters": [
+        *_BODY["parameters"],
+        _query("profile", {"type": "boolean", "default": False}, "Time each layer, for the job's state."),
+    ],
     **_responds("The job is queued; the header Location has its path.", _ref("Job"), _EXAMPLE_JOB, 202),
 }
 CANCEL: Fragment = _responds("The job's state now.", _ref("Job"), {**_EXAMPLE_JOB, "state": "cancelled"})

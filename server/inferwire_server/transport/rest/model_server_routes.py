@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from inferwire_proto.openvino_errors import without_places
 from inferwire_server.core.version_states import VersionState
 from inferwire_server.service import Services
 from inferwire_server.service.models import Served
@@ -63,5 +64,6 @@ class ModelServerRoutes:
 def _status(served: Served) -> dict[str, Any]:
     has_failed = served.state is VersionState.FAILED
     state = "AVAILABLE" if served.takes_jobs else STATES[served.state]
-    status = {"error_code": "UNKNOWN" if has_failed else "OK", "error_message": served.reason if has_failed else "OK"}
+    message = without_places(served.reason) if has_failed else "OK"
+    status = {"error_code": "UNKNOWN" if has_failed else "OK", "error_message": message}
     return {"version": served.version, "state": state, "status": status}

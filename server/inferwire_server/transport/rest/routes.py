@@ -71,6 +71,7 @@ class RawRoute(APIRoute):
             status_code=route.status,
             response_class=Response,
             response_model=None,
+            operation_id=_name(route, path),
             openapi_extra=_documented(route, path),
             include_in_schema=path not in route.hidden,
         )
@@ -116,6 +117,12 @@ def _of_head(route: routing.Route) -> routing.Route:
     head.methods = {"HEAD"}
     head.include_in_schema = False
     return head
+
+
+def _name(route: Route, path: str) -> str:
+    """Name a call as programs that are generated from the document do: `infer`, `infer_version`."""
+    in_first, in_path = (routing.compile_path(each)[2] for each in (route.paths[0], path))
+    return "_".join([route.endpoint.__name__, *(name for name in in_path if name not in in_first)])
 
 
 def _documented(route: Route, path: str) -> dict[str, Any]:

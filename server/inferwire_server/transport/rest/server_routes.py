@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
+from inferwire_proto.openvino_errors import without_places
 from inferwire_server.service import Services
 from inferwire_server.transport.http.responses import json_response
 from inferwire_server.transport.rest import documentation as doc
@@ -69,5 +70,5 @@ class ServerRoutes:
         models: list[dict[str, str]] = []
         for served in self._services.models.statuses():
             model = {"name": served.name, "version": served.version, "state": served.state.value}
-            models.append(model | {"reason": served.reason} if served.reason else model)
+            models.append(model | {"reason": without_places(served.reason)} if served.reason else model)
         return json_response({"models": models})
