@@ -220,6 +220,21 @@ def test_another_server_is_sent_what_the_first_one_keeps(
     assert len(answering.tensors.gets) == 1
 
 
+def test_another_server_is_sent_what_its_own_answer_then_replaces(
+    answering: FakeTransport, chain: list[ov.InferRequest]
+) -> None:
+    other = FakeTransport(answering.model)
+    other.answer = doubling(other)
+    elsewhere = ov.Core(transport=other).served_model("double").create_infer_request()
+    tensor = chain[0].get_output_tensor()
+    elsewhere.set_input_tensor(tensor)
+    elsewhere.set_output_tensor(tensor)
+    run(chain[0], ONES)
+    elsewhere.infer()
+    assert other.executions[0].inputs == ((ONES * 2).tobytes(),)
+    assert tensor.data.tolist() == [[4, 4, 4]]
+
+
 @dataclass(slots=True)
 class SlowTensors(FakeTensors):
     """Tensors that are given only once they may be.

@@ -9,7 +9,6 @@ import numpy as np
 from inferwire.graph.model_ports import ModelPort
 from inferwire.tensors.element_arrays import Array, array_to_wire
 from inferwire.tensors.memory import Memory, refuse_packed
-from inferwire.tensors.tensor import Tensor
 from inferwire.transport.executions import WireBytes
 from inferwire.transport.protocol import Transport
 
@@ -23,31 +22,30 @@ class Batch:
         RuntimeError: For tensors that do not make a batch of the port.
     """
 
-    def __init__(self, port: ModelPort, tensors: Sequence[Tensor]) -> None:
-        first = tensors[0].memory
+    def __init__(self, port: ModelPort, items: Sequence[Memory]) -> None:
+        first = items[0]
         refuse_packed(port.element_type)
         length = port.bounds[0] if port.bounds else (0, -1)
-        if length[0] == length[1] != len(tensors):
+        if length[0] == length[1] != len(items):
             raise RuntimeError(
                 f"{_FUNCTIONS} error. Input shape {port.shape} batch {length[0]} doesn't match with total blobs "
-                f"count: {len(tensors)}"
+                f"count: {len(items)}"
             )
-        for each in (tensor.memory for tensor in tensors):
+        for each in items:
             _check_item(port, each, first)
-        self._tensors = tuple(tensors)
-        self.shape = (len(tensors), *first.shape[1:])
+        self._items = tuple(items)
+        self.shape = (len(items), *first.shape[1:])
 
     def wire_data(self) -> WireBytes:
         """Join the tensors' elements, as inferwire's wire carries them."""
-        return self._join([tensor.memory.read() for tensor in self._tensors])
+        return self._join([item.read() for item in self._items])
 
     def wire_fetcher(self) -> Callable[[], WireBytes] | None:
         """Give what joins the elements where a server has some of them; None where they are here."""
-        memories = [tensor.memory for tensor in self._tensors]
-        fetches = [memory.fetcher(share=False) for memory in memories]
+        fetches = [item.fetcher(share=False) for item in self._items]
         if not any(fetches):
             return None
-        reads = [fetch or memory.read().view for fetch, memory in zip(fetches, memories, strict=True)]
+        reads = [fetch or item.read().view for fetch, item in zip(fetches, self._items, strict=True)]
         return lambda: self._join([read() for read in reads])
 
     def kept_by(self, transport: Transport) -> None:
@@ -55,7 +53,7 @@ class Batch:
         del transport
 
     def _join(self, parts: Sequence[Array]) -> WireBytes:
-        return array_to_wire(self._tensors[0].memory.element_type, np.concatenate(parts))
+        return array_to_wire(self._items[0].element_type, np.concatenate(parts))
 
 
 def _check_item(port: ModelPort, item: Memory, first: Memory) -> None:

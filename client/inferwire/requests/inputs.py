@@ -21,7 +21,7 @@ from inferwire.tensors.dense_memory import allocate
 from inferwire.tensors.element_arrays import Array
 from inferwire.tensors.memory import Memory, OverMemory
 from inferwire.tensors.tensor import Tensor, as_tensor
-from inferwire.tensors.tensor_sources import share_array
+from inferwire.tensors.tensor_sources import copy_array, share_array
 from inferwire_proto.element_types import ElementType
 
 Key: TypeAlias = int | str | Port | None
@@ -117,50 +117,50 @@ def _copy_single(value: object, tensors: RequestTensors) -> None:
     if _is_array_like(value) and not _is_scalar(value):
         _write(np.asarray(value), tensors, None)
     elif isinstance(value, Tensor | bytes) or _is_scalar(value):
-        tensors.place(None, _tensor_of(value, tensors, None, share=False))
+        tensors.place(None, _memory_of(value, tensors, None, share=False))
     else:
         raise TypeError(f"Incompatible inputs of type: {type(value)}")
 
 
 def _copy_items(items: list[tuple[Any, Any]], tensors: RequestTensors) -> None:
     """Write arrays where the request's tensors are; place tensors once all else has been taken."""
-    placed: list[tuple[Key, Tensor]] = []
+    placed: list[tuple[Key, Memory]] = []
     for key, value in items:
         if not isinstance(key, _KEYS):
             raise TypeError(f"Incompatible key type for input: {key}")
         if is_array(value):
             _write(value, tensors, key)
         elif _is_scalar(value):
-            tensors.place(key, _tensor_of(value, tensors, key, share=False))
+            tensors.place(key, _memory_of(value, tensors, key, share=False))
         elif _is_array_like(value):
             _write(np.asarray(value), tensors, key)
         elif isinstance(value, Tensor):
-            placed.append((key, value))
+            placed.append((key, value.memory))
         elif is_list(value):
-            placed.append((key, Tensor(value)))
+            placed.append((key, copy_array(np.array(value))))
         else:
             raise TypeError(f"Incompatible inputs of type: {type(value)} under {key} key!")
-    for key, tensor in placed:
-        tensors.place(key, tensor)
+    for key, memory in placed:
+        tensors.place(key, memory)
 
 
 def _share(inputs: object, items: list[tuple[Any, Any]] | None, tensors: RequestTensors) -> None:
     if items is None:
         value = inputs if _is_scalar(inputs) else _c_style(inputs)  # numpy's scalars are array-likes as well
-        tensors.place(None, _tensor_of(value, tensors, None, share=True))
+        tensors.place(None, _memory_of(value, tensors, None, share=True))
         return
     for key, _ in items:
         if not isinstance(key, _KEYS):
             raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
-    placed = [(key, _tensor_of(_c_style(value), tensors, key, share=True)) for key, value in items]
-    for key, tensor in placed:
-        tensors.place(key, tensor)
+    placed = [(key, _memory_of(_c_style(value), tensors, key, share=True)) for key, value in items]
+    for key, memory in placed:
+        tensors.place(key, memory)
 
 
 def _write(array: Array, tensors: RequestTensors, key: Key) -> None:
     """Copy an array into the present tensor, which takes its shape; numpy casts."""
     if array.ndim == 0:
-        tensors.place(key, _tensor_of(array, tensors, key, share=False))
+        tensors.place(key, _memory_of(array, tensors, key, share=False))
         return
     _fill(tensors.at(key), array)
 
@@ -176,45 +176,45 @@ def _fill(memory: Memory, array: Array) -> None:
         memory.write(array)
 
 
-def _tensor_of(value: object, tensors: RequestTensors, key: Key, *, share: bool) -> Tensor:
-    """Make the tensor a value stands for; one that is a tensor stays what it is."""
+def _memory_of(value: object, tensors: RequestTensors, key: Key, *, share: bool) -> Memory:
+    """Make the memory of the tensor a value stands for; that of a tensor stays where it is."""
     if isinstance(value, Tensor):
-        return value
+        return value.memory
     if is_array(value):
-        return _tensor_of_array(value, tensors.at(key), share=share)
+        return _memory_of_array(value, tensors.at(key), share=share)
     if is_list(value):
-        return Tensor(value)
+        return copy_array(np.array(value))
     if isinstance(value, bytes) or _is_scalar(value):
-        return _tensor_of_scalar(np.array(value), tensors.at(key).element_type)
+        return _memory_of_scalar(np.array(value), tensors.at(key).element_type)
     raise TypeError(f"Incompatible inputs of type: {type(value)}")
 
 
-def _tensor_of_scalar(array: Array, element_type: ElementType) -> Tensor:
-    return Tensor(array if element_type.is_string else array.astype(element_type.storage_dtype, copy=False))
+def _memory_of_scalar(array: Array, element_type: ElementType) -> Memory:
+    return copy_array(array if element_type.is_string else array.astype(element_type.storage_dtype, copy=False))
 
 
-def _tensor_of_array(array: Array, target: Memory, *, share: bool) -> Tensor:
+def _memory_of_array(array: Array, target: Memory, *, share: bool) -> Memory:
     element_type = target.element_type
     if element_type.is_string:
-        return Tensor(array)
+        return copy_array(array)
     dtype = element_type.storage_dtype
     if array.ndim == 0 and (array.dtype != dtype or target.shape):
         shape = target.shape if prod(target.shape) else (1,)
-        return Tensor(array.astype(dtype).reshape(shape))
+        return copy_array(array.astype(dtype).reshape(shape))
     if element_type.name == "bf16":
         return _filled(element_type, array.shape, array.view(dtype))  # as openvino does: bits, whatever their type is
     if not array.flags.writeable:
         return _filled(element_type, array.shape, array)
     if array.dtype != dtype:
-        return Tensor(array.astype(dtype))
-    return Tensor.over(share_array(array)) if share else Tensor(array)
+        return copy_array(array.astype(dtype))
+    return share_array(array) if share else copy_array(array)
 
 
-def _filled(element_type: ElementType, shape: tuple[int, ...], content: Array) -> Tensor:
-    """Make a tensor and copy the content into it."""
+def _filled(element_type: ElementType, shape: tuple[int, ...], content: Array) -> Memory:
+    """Make memory and copy the content into it."""
     memory = allocate(element_type, shape)
     memory.write(content)
-    return Tensor.over(memory)
+    return memory
 
 
 def _c_style(value: object) -> object:

@@ -7,21 +7,21 @@ from math import prod
 
 from inferwire.graph.model_ports import ModelPort
 from inferwire.tensors.dense_memory import Dense
-from inferwire.tensors.tensor import Tensor
+from inferwire.tensors.memory import Memory
 
 
-def as_row_of_one(port: ModelPort, tensor: Tensor) -> Tensor:
-    """Give a scalar the shape of a port whose every dimension is 1; it keeps its memory."""
-    memory = tensor.memory
+def as_row_of_one(port: ModelPort, memory: Memory) -> Memory:
+    """Give a scalar the shape of a port whose every dimension is 1; it stays where it is."""
+    if memory.shape or not isinstance(memory, Dense) or not port.is_static:
+        return memory
     shape = port.first_shape
-    if memory.shape or not shape or not isinstance(memory, Dense) or not port.is_static or prod(shape) != 1:
-        return tensor
-    return Tensor.over(Dense(memory.element_type, shape, memory.array.reshape(-1), own=False))
+    if not shape or prod(shape) != 1:
+        return memory
+    return Dense(memory.element_type, shape, memory.array.reshape(-1), own=False)
 
 
-def check_input(port: ModelPort, tensor: Tensor) -> None:
-    """Refuse a tensor that cannot be an input of a port, as a RuntimeError."""
-    memory = tensor.memory
+def check_input(port: ModelPort, memory: Memory) -> None:
+    """Refuse memory of a tensor that cannot be an input of a port, as a RuntimeError."""
     if memory.element_type != port.element_type:
         raise RuntimeError(
             f"ParameterMismatch: Failed to set tensor for input with precision: {memory.element_type.name}, "
@@ -34,9 +34,8 @@ def check_input(port: ModelPort, tensor: Tensor) -> None:
         )
 
 
-def check_output(port: ModelPort, tensor: Tensor) -> None:
-    """Refuse a tensor that cannot be an output of a port, as a RuntimeError."""
-    memory = tensor.memory
+def check_output(port: ModelPort, memory: Memory) -> None:
+    """Refuse memory of a tensor that cannot be an output of a port, as a RuntimeError."""
     if memory.element_type != port.element_type:
         raise RuntimeError(
             f"ParameterMismatch: Failed to set tensor for output with precision: {memory.element_type.name}, "

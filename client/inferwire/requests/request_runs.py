@@ -174,9 +174,9 @@ class RequestRuns:
                 # It was given up meanwhile.
                 return
         try:
-            run.runner = self._weakly
+            deliver = partial(_deliver, self._weakly, run)
             run.began = began = perf_counter()
-            execution = self._model.transport.submit(header, freight.buffers, run.deliver)
+            execution = self._model.transport.submit(header, freight.buffers, deliver)
         except (SessionLost, SessionExpired) as error:
             # It was not sent: its session has gone, and with that what the server kept for the request.
             if self.states is None:
@@ -293,6 +293,13 @@ class RequestRuns:
         except ValueError as error:
             return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
         return None
+
+
+def _deliver(weak_runs: Callable[[], RequestRuns | None], run: Run, outcome: Outcome, data: OutputBytes) -> None:
+    """Deliver an answer to its request, unless nobody holds that any more: the callback is then not called."""
+    runs = weak_runs()
+    if runs is not None:
+        runs.take_answer(run, outcome, data)
 
 
 def _reason(error: BaseException) -> RuntimeError:

@@ -6,7 +6,7 @@ that none is running.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,10 +17,10 @@ from inferwire.requests.batches import Batch
 from inferwire.requests.freight import Freight, KeptOutputs
 from inferwire.requests.port_fit import as_row_of_one, check_input, check_output, check_shape
 from inferwire.tensors.dense_memory import allocate
+from inferwire.tensors.kept_tensors import KeptPart
 from inferwire.tensors.lendable_memory import Lendable
 from inferwire.tensors.memory import Memory
 from inferwire.tensors.remote_memory import RemoteMemory
-from inferwire.tensors.tensor import Tensor
 from inferwire.transport.executions import OutputForm, WireBytes
 from inferwire.transport.lent_memory import Lend
 from inferwire.transport.protocol import Transport
@@ -79,48 +79,48 @@ class RequestTensors:
         self.by_key[key] = memory
         return memory
 
-    def set(self, port: ModelPort, tensor: Tensor) -> None:
-        """Make a tensor that of a port.
+    def set(self, port: ModelPort, memory: Memory) -> None:
+        """Make memory that of a port's tensor.
 
         Raises:
             RuntimeError: If its type or shape does not fit.
         """
-        tensor = as_row_of_one(port, tensor)
+        memory = as_row_of_one(port, memory)
         self._forget_memory()
         if port.is_input:
-            check_input(port, tensor)
-            tensor.memory.mark_as_input()
-            self._inputs[port.index] = tensor.memory
+            check_input(port, memory)
+            memory.mark_as_input()
+            self._inputs[port.index] = memory
         else:
-            check_output(port, tensor)
-            self.outputs[port.index] = tensor.memory
+            check_output(port, memory)
+            self.outputs[port.index] = memory
 
-    def set_batch(self, port: ModelPort, tensors: Sequence[Tensor]) -> None:
-        """Make several tensors, one item of the batch each, those of an input.
+    def set_batch(self, port: ModelPort, items: Sequence[Memory]) -> None:
+        """Make the memory of several tensors, one item of the batch each, that of an input.
 
         Raises:
             RuntimeError: If there are none, or they do not make a batch of the port.
         """
-        if not tensors:
+        if not items:
             raise RuntimeError("set_input_tensors/set_tensors can't be called with empty tensors")
-        if len(tensors) == 1:
-            self.set(port, tensors[0])
+        if len(items) == 1:
+            self.set(port, items[0])
         else:
-            self._inputs[port.index] = Batch(port, tensors)
+            self._inputs[port.index] = Batch(port, items)
             self._forget_memory()
 
-    def place(self, key: int | str | Port | None, tensor: Tensor) -> None:
-        """Make a tensor that of the port the inputs of a call name by `key`; see `at`."""
+    def place(self, key: int | str | Port | None, memory: Memory) -> None:
+        """Make memory that of the tensor the inputs of a call name by `key`; see `at`."""
         if isinstance(key, str):
-            self.set(self.ports.named(key), tensor)
+            self.set(self.ports.named(key), memory)
         elif isinstance(key, Port):
-            self.set(self.ports.of(key), tensor)
+            self.set(self.ports.of(key), memory)
         else:
-            self.set(_to_write("input", self.ports.inputs, key), tensor)
+            self.set(_to_write("input", self.ports.inputs, key), memory)
 
-    def place_output(self, index: int | None, tensor: Tensor) -> None:
-        """Make a tensor that of an output; without a position, of the only one."""
-        self.set(_to_write("output", self.ports.outputs, index), tensor)
+    def place_output(self, index: int | None, memory: Memory) -> None:
+        """Make memory that of an output's tensor; without a position, of the only one's."""
+        self.set(_to_write("output", self.ports.outputs, index), memory)
 
     @property
     def postpones(self) -> bool:
@@ -157,14 +157,19 @@ class RequestTensors:
         shapes = tuple([each.shape for each in self._inputs])
         for port, shape in zip(self.ports.inputs, shapes, strict=True):
             check_shape(port, shape)
-        parts = [(at, source.kept_by(transport)) for at, source in enumerate(self._inputs)]
-        reads = {at: part for at, part in parts if part is not None}
+        reads: dict[int, KeptPart] = {}
+        buffers: list[WireBytes] = []
+        fetches: dict[int, Callable[[], WireBytes]] = {}
+        for at, source in enumerate(self._inputs):
+            if (part := source.kept_by(transport)) is not None:
+                reads[at] = part
+            elif (fetch := source.wire_fetcher()) is not None:
+                fetches[len(buffers)] = fetch
+                buffers.append(b"")
+            else:
+                buffers.append(source.wire_data())
         names = [(at, each.reserve_output(transport, postpone=self._postpones)) for at, each in enumerate(self.outputs)]
         keeps = {at: name for at, name in names if name is not None}
-        sources = [source for at, source in enumerate(self._inputs) if at not in reads]
-        fetchers = [(at, source.wire_fetcher()) for at, source in enumerate(sources)]
-        fetches = {at: fetch for at, fetch in fetchers if fetch is not None}
-        buffers = [b"" if at in fetches else source.wire_data() for at, source in enumerate(sources)]
         return Freight(shapes, buffers, reads, keeps, fetches=fetches)
 
     def _keep(self, freight: Freight) -> None:

@@ -26,14 +26,6 @@ FORKED = (
 )
 
 
-class Runner(Protocol):
-    """What takes the answer to an execution."""
-
-    def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
-        """Take an answer on the transport's thread."""
-        ...
-
-
 class Holder(Protocol):
     """A queue that has the request of an execution."""
 
@@ -64,7 +56,6 @@ class Run(Latch):
         callback_thread: The thread that runs the callback now.
         pid: The process that began it.
         freight: What it takes to the server and leaves there, held so that the server keeps its part until the end.
-        runner: A weak reference to what takes its answer.
     """
 
     # Attributes of the class, and not set for each: one is made for every inference, and few need these.
@@ -78,7 +69,6 @@ class Run(Latch):
     execution: Execution | None = None
     callback_thread: int | None = None
     freight: Freight | None = None
-    runner: Callable[[], Runner | None]
 
     def __init__(
         self,
@@ -95,12 +85,6 @@ class Run(Latch):
 
     def __repr__(self) -> str:
         return f"<Run: {'done' if self.is_set() else 'under way'}{', failed' if self.error else ''}>"
-
-    def deliver(self, outcome: Outcome, data: OutputBytes) -> None:
-        """Deliver an answer to its request, unless nobody holds that any more: the callback is then not called."""
-        runner = self.runner()
-        if runner is not None:
-            runner.take_answer(self, outcome, data)
 
     def await_answer(self) -> None:
         """Block the one thread that waits for the answer itself, until it is there or cancelled."""

@@ -6,7 +6,7 @@ business, whether the request is idle `request_state`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, SupportsIndex, TypeVar, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible, is_list, openvino_class
@@ -15,7 +15,7 @@ from inferwire.graph.model_ports import ModelPort
 from inferwire.graph.ports import Port
 from inferwire.requests.request_state import RequestState
 from inferwire.requests.request_tensors import RequestTensors
-from inferwire.tensors.memory import OverMemory
+from inferwire.tensors.memory import Memory, OverMemory
 from inferwire.tensors.remote_tensor import RemoteTensor
 from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.tensors.tensor_vector import TensorVector
@@ -152,7 +152,7 @@ class TensorAccess(Unpicklable):
             raise incompatible("set_tensor", signature, invoked=(self, *args), keywords=kwargs)
         with self._state.lock:
             self._state.check_idle()
-            self._tensors.place(key, known)
+            self._tensors.place(key, known.memory)
 
     @overload
     def set_input_tensor(self, index: SupportsIndex, tensor: Tensor | RemoteTensor) -> None: ...
@@ -172,10 +172,10 @@ class TensorAccess(Unpicklable):
             RuntimeError: If there is no such input, if type or shape do not fit, or while the
                 request is busy.
         """
-        index, tensor = self._placement("set_input_tensor", args, kwargs)
+        index, memory = self._placement("set_input_tensor", args, kwargs)
         with self._state.lock:
             self._state.check_idle()
-            self._tensors.place(index, tensor)
+            self._tensors.place(index, memory)
 
     @overload
     def set_output_tensor(self, index: SupportsIndex, tensor: Tensor | RemoteTensor) -> None: ...
@@ -198,10 +198,10 @@ class TensorAccess(Unpicklable):
             RuntimeError: If there is no such output, if type or shape do not fit, or while the
                 request is busy.
         """
-        index, tensor = self._placement("set_output_tensor", args, kwargs)
+        index, memory = self._placement("set_output_tensor", args, kwargs)
         with self._state.lock:
             self._state.check_idle()
-            self._tensors.place_output(index, tensor)
+            self._tensors.place_output(index, memory)
 
     @overload
     def set_tensors(self, inputs: dict[K, T]) -> None: ...
@@ -230,12 +230,12 @@ class TensorAccess(Unpicklable):
         """
         given = in_order(args, kwargs, ("inputs",), ("tensor_name", "tensors"), ("port", "tensors"))
         if given is not None and len(given) == 1:
-            self._place_all("set_tensors", given[0], str | int | Port)
+            self._place_all("set_tensors", given[0], str | int | Port, self._tensors.place)
             return
-        key, tensors = self._batch("set_tensors", given, (self, *args), kwargs)
+        key, items = self._batch("set_tensors", given, (self, *args), kwargs)
         with self._state.lock:
             self._state.check_idle()
-            self._tensors.set_batch(self._input_of_batch(self._key("set_tensors", key, args, kwargs)), tensors)
+            self._tensors.set_batch(self._input_of_batch(self._key("set_tensors", key, args, kwargs)), items)
 
     @overload
     def set_input_tensors(self, inputs: dict[int, T]) -> None: ...
@@ -265,15 +265,15 @@ class TensorAccess(Unpicklable):
         """
         given = in_order(args, kwargs, ("inputs",), ("tensors",), ("idx", "tensors"))
         if given is not None and len(given) == 1 and isinstance(given[0], dict):
-            self._place_all("set_input_tensors", cast("object", given[0]), int)
+            self._place_all("set_input_tensors", cast("object", given[0]), int, self._tensors.place)
             return
-        key, tensors = self._batch("set_input_tensors", given, (self, *args), kwargs)
+        key, items = self._batch("set_input_tensors", given, (self, *args), kwargs)
         index = None if key is None else as_size(key)
         if (key is None) != (index is None):
             raise incompatible("set_input_tensors", *_BATCHES, invoked=(self, *args), keywords=kwargs)
         with self._state.lock:
             self._state.check_idle()
-            self._tensors.set_batch(self._only_input(index), tensors)
+            self._tensors.set_batch(self._only_input(index), items)
 
     def set_output_tensors(self, outputs: dict[int, T]) -> None:
         """Set the tensors of several outputs, by position.
@@ -287,18 +287,24 @@ class TensorAccess(Unpicklable):
             TypeError: For arguments of other types.
             RuntimeError: As `set_output_tensor`.
         """
-        tensors = self._checked_mapping("set_output_tensors", outputs, int)
-        with self._state.lock:
-            self._state.check_idle()
-            for index, tensor in tensors.items():
-                self._tensors.place_output(index, tensor)
+        self._place_all("set_output_tensors", outputs, int, self._tensors.place_output)
 
-    def _place_all(self, function: str, tensors: object, kinds: Any) -> None:
-        checked = self._checked_mapping(function, tensors, kinds)
+    def _place_all(self, function: str, tensors: object, kinds: Any, place: Callable[[Any, Memory], None]) -> None:
+        """Read the overload `(dict)`, whose keys are of these kinds, and place its tensors."""
+        if not isinstance(tensors, dict):
+            raise incompatible(function, "(self: InferRequest, dict)", invoked=(self, tensors))
+        checked: dict[Any, Memory] = {}
+        for key, value in cast("dict[object, object]", tensors).items():
+            known, tensor = as_port(key) or key, as_tensor(value)
+            if not isinstance(known, kinds):
+                raise TypeError("incompatible function arguments!")
+            if tensor is None:
+                raise TypeError(f"Unable to cast {type(value)} object to ov::Tensor")
+            checked[known] = tensor.memory
         with self._state.lock:
             self._state.check_idle()
-            for key, tensor in checked.items():
-                self._tensors.place(key, tensor)
+            for key, memory in checked.items():
+                place(key, memory)
 
     def _batch(
         self,
@@ -306,17 +312,19 @@ class TensorAccess(Unpicklable):
         given: tuple[Any, ...] | None,
         invoked: tuple[object, ...],
         keywords: Mapping[str, object],
-    ) -> tuple[Any, list[Tensor]]:
+    ) -> tuple[Any, list[Memory]]:
         """Read the overloads `(key, tensors)` and `(tensors)`."""
         tensors = None if given is None else given[-1]
         if given is None or not (
             is_list(tensors) or isinstance(tensors, TensorVector) or openvino_class(tensors) == "TensorVector"
         ):
             raise incompatible(function, *_BATCHES, invoked=invoked, keywords=keywords)
-        known = [as_tensor(each) for each in cast("list[object]", tensors)]
-        if any(each is None for each in known):
-            raise RuntimeError(f"Unable to cast the items of {tensors!r} to ov::Tensor")
-        return (given[0] if len(given) == 2 else None), cast("list[Tensor]", known)
+        items: list[Memory] = []
+        for each in map(as_tensor, cast("list[object]", tensors)):
+            if each is None:
+                raise RuntimeError(f"Unable to cast the items of {tensors!r} to ov::Tensor")
+            items.append(each.memory)
+        return (given[0] if len(given) == 2 else None), items
 
     def _input_of_batch(self, key: str | Port) -> ModelPort:
         ports = self._tensors.ports
@@ -355,7 +363,7 @@ class TensorAccess(Unpicklable):
             raise incompatible(function, *signatures, invoked=(self, *args), keywords=kwargs)
         return index
 
-    def _placement(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[int | None, Tensor]:
+    def _placement(self, function: str, args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[int | None, Memory]:
         """Read the overloads `(index, tensor)` and `(tensor)`."""
         given = in_order(args, kwargs, ("index", "tensor"), ("tensor",)) or (None,)
         has_index = len(given) == 2
@@ -363,17 +371,4 @@ class TensorAccess(Unpicklable):
         if tensor is None or (has_index and index is None):
             signatures = ("(self: InferRequest, index: int, tensor: Tensor)", "(self: InferRequest, tensor: Tensor)")
             raise incompatible(function, *signatures, invoked=(self, *args), keywords=kwargs)
-        return index, tensor
-
-    def _checked_mapping(self, function: str, tensors: object, kinds: Any) -> dict[Any, Tensor]:
-        if not isinstance(tensors, dict):
-            raise incompatible(function, "(self: InferRequest, dict)", invoked=(self, tensors))
-        checked: dict[Any, Tensor] = {}
-        for key, value in cast("dict[object, object]", tensors).items():
-            known, tensor = as_port(key) or key, as_tensor(value)
-            if not isinstance(known, kinds):
-                raise TypeError("incompatible function arguments!")
-            if tensor is None:
-                raise TypeError(f"Unable to cast {type(value)} object to ov::Tensor")
-            checked[known] = tensor
-        return checked
+        return index, tensor.memory

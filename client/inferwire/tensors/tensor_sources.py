@@ -70,7 +70,7 @@ class _Form:
 def _of_array(array: object, shared_memory: object = False) -> Memory | None:
     if not is_array(array) or not isinstance(shared_memory, bool | np.bool_):
         return None
-    return share_array(array) if shared_memory else _copy(array)
+    return share_array(array) if shared_memory else copy_array(array)
 
 
 def _view(array: object, shape: object, element_type: object = Type.dynamic) -> Memory | None:
@@ -84,7 +84,7 @@ def _view(array: object, shape: object, element_type: object = Type.dynamic) -> 
 
 
 def _of_list(items: object) -> Memory | None:
-    return _copy(np.array(items)) if is_list(items) else None
+    return copy_array(np.array(items)) if is_list(items) else None
 
 
 def _of_type(element_type: Any, shape: object) -> Memory | None:
@@ -115,7 +115,7 @@ def _of_region(other: object, begin: object, end: object) -> Memory | None:
 def _of_image(image: object) -> Memory:
     if not any(each.__name__ == "Image" and each.__module__ == "PIL.Image" for each in type(image).__mro__):
         raise TypeError("Input argument must be a PIL.Image.Image/numpy.array/list[int, float, str] object")
-    return _copy(np.array(image))
+    return copy_array(np.array(image))
 
 
 _FORMS = (
@@ -130,7 +130,12 @@ _FORMS = (
 )
 
 
-def _copy(array: Array) -> Memory:
+def copy_array(array: Array) -> Memory:
+    """Make memory with the elements of an array.
+
+    Raises:
+        RuntimeError: For a dtype without an element type.
+    """
     element_type = element_type_of(Type(array.dtype))
     if element_type.is_string:
         return Dense(element_type, array.shape, string_objects(array), own=True)
