@@ -279,6 +279,11 @@ class Core(Unpicklable, PartlyMirrored):
 
         Mirrors `openvino.Core.query_model`. The server needs no more than to allow uploads.
 
+        Args:
+            model: What `read_model` gave, or a model of an installed openvino.
+            device_name: A device as openvino names it.
+            config: Properties, as in `compile_model`.
+
         Raises:
             TypeError: For what is no model, and other arguments.
             RuntimeError: If the device or a property is not known.
@@ -345,6 +350,11 @@ def compile_model(
     model: Model | ModelFile, device_name: str | None = DEFAULT_DEVICE, config: Config = None
 ) -> CompiledModel:
     """Compile a model on the server that `Core()` finds. Mirrors `openvino.compile_model`.
+
+    Args:
+        model: As in `Core.compile_model`.
+        device_name: As there.
+        config: As there.
 
     Raises:
         RuntimeError: As `Core.compile_model`.

@@ -155,6 +155,9 @@ class InternalError(InferwireError):
     code = Code.INTERNAL
 
 
+LOST = (ServerUnavailable, ShuttingDown, SessionExpired)
+"""Errors after which a new connection, or a new session, may help."""
+
 _BY_CODE: dict[Code, type[InferwireError]] = {
     kind.code: kind
     for kind in (*InferwireError.__subclasses__(), *SessionLost.__subclasses__())

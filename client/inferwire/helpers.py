@@ -18,6 +18,13 @@ _LOW_BITS = {"u1": 1, "u2": 2, "u4": 4, "i4": 4, "nf4": 4, "f4e2m1": 4, "u3": 2,
 def pack_data(array: np.ndarray[Any, Any], type: Type) -> np.ndarray[Any, Any]:  # noqa: A002 - openvino's name
     """Pack integers into bytes, as tensors of a type keep them. Mirrors `openvino.helpers.pack_data`.
 
+    Args:
+        array: An integer for each element, in an array of any shape.
+        type: The type of the elements, of less than 8 bits each.
+
+    Returns:
+        The bytes, in one dimension; the last one is filled up with zeros.
+
     Raises:
         AssertionError: For a type whose elements are not packed.
         RuntimeError: For values that are no integers of the type's kind.
@@ -40,6 +47,14 @@ def unpack_data(
     shape: Shape | Sequence[SupportsIndex],
 ) -> np.ndarray[Any, Any]:
     """Unpack the bytes of a tensor's data into one integer for each element. Mirrors `openvino.helpers.unpack_data`.
+
+    Args:
+        array: The bytes, as `Tensor.data` gives them.
+        type: The type of the elements, of less than 8 bits each.
+        shape: The shape of the tensor, in elements.
+
+    Returns:
+        An array of the shape: int8 for i4, uint8 for all others.
 
     Raises:
         AssertionError: For a type whose elements are not packed.

@@ -24,7 +24,11 @@ class Latch:
         """Let go of everybody who waits, now and later; nothing the second time."""
         self._is_set = True
         if self._bells is not None:
-            self._ring(self._bells)
+            try:
+                while True:
+                    self._bells.pop().release()
+            except IndexError:
+                return
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until it is set, at most so long; tell whether it is."""
@@ -42,11 +46,3 @@ class Latch:
         with suppress(ValueError):
             bells.remove(bell)
         return self._is_set
-
-    @staticmethod
-    def _ring(bells: list[threading.Lock]) -> None:
-        try:
-            while True:
-                bells.pop().release()
-        except IndexError:
-            return

@@ -24,6 +24,10 @@ def get_layout(port: Port) -> Layout:
 def set_layout(port: Output, layout: Layout) -> None:
     """Set the layout of a port of a model, which `PrePostProcessor` takes for the model's.
 
+    Args:
+        port: An input or output of `Core.read_model`'s model.
+        layout: A name for each dimension, in the order of the shape.
+
     Raises:
         TypeError: For what is no port of a model that is not compiled, or no layout.
         RuntimeError: For a layout of other dimensions than the port's.

@@ -6,9 +6,10 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from inferwire_cli.exit_codes import INTERRUPTED, MISUSE
+from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
 from inferwire_cli.extras import MissingExtraError, needs_extra
 
 
@@ -24,6 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         # Loading the commands takes long enough for somebody to think better of it.
         return INTERRUPTED
+    except OSError as error:
+        # Help has nowhere to go; commands tell of what they cannot print themselves. What of it is not written by now
+        # must not raise again as the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # who reads has had enough, as `head` does
+            return 0
+        with suppress(OSError):
+            sys.stderr.write(f"inferwire: {error}\n")
+        return FAILED
 
 
 def prepare_streams() -> None:

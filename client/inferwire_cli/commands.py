@@ -1,4 +1,4 @@
-"""The commands by name. Importing them needs cyclopts alone: each brings in its side when it is called."""
+"""The commands by name. Importing them needs cyclopts (with its rich) alone: each brings in its side when called."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from cyclopts import App, CycloptsError, CycloptsPanel, Parameter, UnusedCliTokensError
+from rich.console import Console
 
 from inferwire_cli.bench import bench
 from inferwire_cli.demo import demo
@@ -44,6 +45,17 @@ def _explained(error: CycloptsError) -> Any:
     return CycloptsPanel(f"{sentence}\nSee `{' '.join(('inferwire', *commands))} --help`.")
 
 
+class _Console(Console):
+    """What help is printed with."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to who ends the command: rich would end it here, as a failure."""
+        raise BrokenPipeError
+
+
+_LEAST_COLUMNS = 20
+"""How wide help is at least: below three columns, cyclopts breaks the names of flags into lines for ever."""
+
 app = App(
     name="inferwire",
     help=HELP,
@@ -66,7 +78,8 @@ def run_command(words: Sequence[str]) -> int:
     """Run the command that the words name and return its exit code; misuse is explained and gives 2."""
     if not words or words[0] in app.help_flags:
         _ = app["serve"]  # which imports it, for its line in the list of all commands
+    console = _Console(width=max(_Console().width, _LEAST_COLUMNS))
     try:
-        return app(words, exit_on_error=False, result_action="return_int_as_exit_code_else_zero")
+        return app(words, console=console, exit_on_error=False, result_action="return_int_as_exit_code_else_zero")
     except CycloptsError:
         return MISUSE

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -93,11 +94,12 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
     else:
         return code
     _flush_or_forget()
-    sys.stderr.write(f"inferwire: {in_short(_advice_of_commands(sentence))}\n")
+    with suppress(OSError):  # who reads has gone, or the disk is full: the code says it all the same
+        sys.stderr.write(f"inferwire: {in_short(advice_of_commands(sentence))}\n")
     return code
 
 
-def _advice_of_commands(sentence: str) -> str:
+def advice_of_commands(sentence: str) -> str:
     """Name the flags where the client, which is made for programs, names arguments."""
     for of_programs, of_commands in _PLACES_OF_COMMANDS.items():
         sentence = sentence.replace(of_programs, of_commands)

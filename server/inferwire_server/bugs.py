@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from errno import EMFILE, ENFILE
 from secrets import token_hex
 
 import structlog
 
 from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, is_lack_of_files
 
 log = structlog.stdlib.get_logger()
 
@@ -18,14 +17,12 @@ def logged_failure(where: str, error: BaseException, **details: object) -> Servi
     status, retry_after_s = None, None
     if isinstance(error, MemoryError):
         event, code, sentence = "out of memory in", Code.TOO_LARGE, "the server is out of memory for this request"
-    elif isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+    elif is_lack_of_files(error):
         event, code, sentence = "no more files can be opened in", Code.INTERNAL, "the server can open no more files"
         status, retry_after_s = Code.MODEL_NOT_READY, 1.0
     else:
         event, code, sentence = "bug in", Code.INTERNAL, "a bug in the server"
     error_id = token_hex(4)
     log.error(" ".join((event, where)), id=error_id, exc_info=error, **details)
-    told = ServingError(code, f"{sentence}; its log has more under id {error_id}", retry_after_s=retry_after_s)
-    told.status = status or code
-    told.is_of_server = True
-    return told
+    sentence = f"{sentence}; its log has more under id {error_id}"
+    return ServingError(code, sentence, retry_after_s=retry_after_s, status=status, is_of_server=True)

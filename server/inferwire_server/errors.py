@@ -1,8 +1,9 @@
-"""The server's one exception root: what a caller is told, by code and sentence."""
+"""The server's one exception root: what a caller is told, by code and sentence; and which errors of the system pass."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from errno import EMFILE, ENFILE
 
 from inferwire_proto.errors import Code
 
@@ -15,6 +16,8 @@ _LEFT_OUT = " ... "
 class ServingError(Exception):
     """A call cannot be served. Whoever knows what to do about it catches it; the transports make all others a status.
 
+    It says what it was made to say. Whoever has more to say of it makes a copy that does.
+
     Attributes:
         message: The sentence, of which a very long one has its beginning and its end.
         is_of_job: Whether a job has ended in it, or was not admitted because of it.
@@ -22,24 +25,36 @@ class ServingError(Exception):
         status: The code under whose status it is told: its own, unless a protocol's clients expect another.
     """
 
-    is_of_job = False
-    is_of_server = False
-
-    def __init__(self, code: Code, message: str, *, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        status: Code | None = None,
+        is_of_job: bool = False,
+        is_of_server: bool = False,
+    ) -> None:
         if len(message) > _LONGEST_MESSAGE:
             message = _shortened(message)
         super().__init__(message)
-        self.code = self.status = code
+        self.code = code
         self.message = message
         self.retry_after_s = retry_after_s
+        self.status = status or code
+        self.is_of_job = is_of_job
+        self.is_of_server = is_of_server
 
-    def copy(self) -> ServingError:
+    def copy(self, *, status: Code | None = None, is_of_job: bool = False) -> ServingError:
         """Copy it, to raise the copy: what is raised keeps its traceback, and so every value in those frames."""
-        twin = ServingError(self.code, self.message, retry_after_s=self.retry_after_s)
-        twin.is_of_job = self.is_of_job
-        twin.is_of_server = self.is_of_server
-        twin.status = self.status
-        return twin
+        return ServingError(
+            self.code,
+            self.message,
+            retry_after_s=self.retry_after_s,
+            status=status or self.status,
+            is_of_job=is_of_job or self.is_of_job,
+            is_of_server=self.is_of_server,
+        )
 
     def __repr__(self) -> str:
         return f"<ServingError {self.code.name}: {self.message}>"
@@ -72,6 +87,11 @@ def invalid_input(message: str) -> ServingError:
 def shutting_down() -> ServingError:
     """Refuse a call because the server ends: another server, or this one when it is back, may take it."""
     return ServingError(Code.SHUTTING_DOWN, "the server is shutting down")
+
+
+def is_lack_of_files(error: BaseException | None) -> bool:
+    """Whether it is that no more files can be opened: that says nothing of what was to be, and to try again helps."""
+    return isinstance(error, OSError) and error.errno in (EMFILE, ENFILE)
 
 
 def bug(message: str) -> AssertionError:

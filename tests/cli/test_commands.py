@@ -42,6 +42,35 @@ def test_help_names_the_commands() -> None:
     assert inferwire().stdout == done.stdout
 
 
+@pytest.mark.parametrize("word", ["", "--help", "--version", "models --help", "serve --help"])
+def test_help_that_nobody_reads_is_no_error_and_a_full_disk_is_a_sentence(word: str) -> None:
+    command = [sys.executable, "-m", "inferwire_cli", *word.split()]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "inferwire: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize("command", ["models", "serve"])
+def test_help_ends_in_the_narrowest_terminal(command: str, tmp_path: Path) -> None:
+    with (tmp_path / "help").open("w+b") as printed:
+        line = [sys.executable, "-m", "inferwire_cli", command, "--help"]
+        environment = {**os.environ, "COLUMNS": "2"}
+        assert subprocess.run(line, stdout=printed, env=environment, check=False, timeout=60).returncode == 0
+
+
+def test_misuse_whose_sentence_nobody_reads_is_misuse() -> None:
+    command = [sys.executable, "-m", "inferwire_cli", "infer", "digits_mlp", "-i", "0", "--save", "no.npy"]
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run(command, stderr=full, check=False, timeout=60).returncode == 2
+
+
 LOADED = """
 import sys
 from inferwire_cli.commands import run_command

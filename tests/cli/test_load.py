@@ -19,6 +19,7 @@ import inferwire as ov
 from inferwire.errors import QueueFull, ServerUnavailable
 from inferwire.graph.ports import PortDescription
 from inferwire.transport.address import parse_address
+from inferwire.transport.unreachable import WHERE_ADDRESSES
 from inferwire_cli.bench.figures import Bar, histogram, spreads
 from inferwire_cli.bench.inputs import complete
 from inferwire_cli.bench.load import Budget, Call, Sample, Samples, Tally, in_threads
@@ -189,6 +190,12 @@ def test_threads_that_do_not_start_end_the_load(monkeypatch: pytest.MonkeyPatch)
     with in_threads(open_call, 3)() as spend, expected:
         spend(Budget(1000, None), Tally())
     assert not any(thread.is_alive() for thread in begun)
+
+
+def test_why_it_ended_early_names_the_flags_of_commands() -> None:
+    tally = Tally()
+    tally.fail(f"ended early: give its address {WHERE_ADDRESSES}")
+    assert tally.failures == {"ended early: give its address as --address or in INFERWIRE_ADDRESS": 1}
 
 
 def test_what_is_in_flight_is_waited_for_after_ctrl_c() -> None:

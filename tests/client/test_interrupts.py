@@ -55,6 +55,34 @@ def test_an_inference_can_be_interrupted_anywhere(
     assert steps > 20
 
 
+SETTINGS: dict[str, Callable[[ov.InferRequest], object]] = {
+    "results": lambda request: request.results,
+    "set_callback": lambda request: request.set_callback(print, None),
+    "set_input_tensor": lambda request: request.set_input_tensor(ov.Tensor(ONES)),
+    "set_output_tensors": lambda request: request.set_output_tensors({0: ov.Tensor(ONES)}),
+    "scheduling": lambda request: setattr(request, "scheduling", ov.Scheduling(1)),
+}
+
+
+@pytest.mark.parametrize("use", SETTINGS.values(), ids=SETTINGS.keys())
+def test_the_use_of_an_idle_request_can_be_interrupted_anywhere(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish, use: Callable[[ov.InferRequest], object]
+) -> None:
+    transport.answer = finish
+    steps = 0
+    while True:
+        with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
+            use(request_)
+        other = threading.Thread(target=request_.infer, args=(ONES,), daemon=True)
+        other.start()
+        other.join(TIMEOUT_S)
+        assert not other.is_alive(), f"after {steps} steps nobody can infer"
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 3
+
+
 def start_next(queue: ov.AsyncInferQueue) -> None:
     queue.start_async(ONES)
 

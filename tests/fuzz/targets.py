@@ -89,11 +89,11 @@ def compressed(data: bytes) -> None:
 
 
 def configuration(data: bytes) -> None:
-    read_override(data.decode("utf-8", "surrogateescape"), "m", None).settings()
+    read_override(data.decode("utf-8", "surrogateescape"), "m", None)
 
 
 def config_file(data: bytes) -> None:
-    read_config_file(data.decode("utf-8", "replace"), "m", "m/config.pbtxt").options.settings()
+    read_config_file(data.decode("utf-8", "replace"), "m", "m/config.pbtxt")
 
 
 def execution(data: bytes) -> None:

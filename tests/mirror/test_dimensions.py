@@ -246,6 +246,10 @@ def test_partial_shape_of_no_rank(ov: Any) -> None:
             use(shape)
     with pytest.raises(RuntimeError, match="Accessing out-of-range dimension"):
         shape[0]
+    with pytest.raises(RuntimeError, match="Accessing out-of-range dimension"):
+        shape[0] = 1
+    with pytest.raises(TypeError, match=r"__setitem__\(\): incompatible function arguments"):
+        shape["a"] = 1
 
 
 def test_partial_shape_equality(ov: Any) -> None:

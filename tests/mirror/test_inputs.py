@@ -206,6 +206,13 @@ def test_a_shared_array_of_another_shape(runtime: Any, model: str, port: str, sh
     assert request.infer(X)[0].tolist() == RELU_X
 
 
+def test_none_is_no_key(runtime: Any) -> None:
+    request = runtime.compile("relu").create_infer_request()
+    for share_inputs in (False, True):
+        with pytest.raises((TypeError, RuntimeError)):
+            request.infer({None: X}, share_inputs=share_inputs)
+
+
 REFUSED: dict[str, tuple[object, bool, type[Exception], str]] = {
     "a key of another kind": ({0.5: X}, False, TypeError, "Incompatible key type for input: 0.5"),
     "a numpy integer": ({np.int64(0): X}, False, TypeError, "Incompatible key type for input: 0"),

@@ -71,6 +71,10 @@ def test_its_nodes(two: Any, dynamic: Any) -> None:
     assert repr(two.results[0]).endswith("' ([1,3])>")
     assert [node.friendly_name for node in two.get_parameters()] == ["a", "b"]
     assert two.get_parameter_index(two.parameters[1]) == 1
+    assert two.get_parameter_index(dynamic.parameters[0]) == two.get_parameter_index(None) == -1
+    for other in (0, "a", two.inputs[0], two.results[0]):
+        with pytest.raises(TypeError, match="get_parameter_index"):
+            two.get_parameter_index(other)
     assert two.get_result_index(two.results[1]) == two.get_result_index(two.outputs[1]) == 1
     assert dynamic.get_result().get_type_name() == dynamic.result.get_type_name() == "Result"
     with pytest.raises(RuntimeError, match=r"get_result\(\) must be called on a Model with exactly one result"):

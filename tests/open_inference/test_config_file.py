@@ -49,7 +49,7 @@ def failure(text: str) -> str:
 
 def test_a_file_as_triton_s_users_have_it() -> None:
     found = read(OPENVINO)
-    assert found.options.settings() == {
+    assert found.settings == {
         "device": "AUTO:GPU,CPU",
         "slots": 2,
         "version_policy": "1,3",
@@ -96,7 +96,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("text", "settings"), SETTINGS)
 def test_what_it_says_becomes_settings(text: str, settings: dict[str, Any]) -> None:
-    assert read(text).options.settings() == settings
+    assert read(text).settings == settings
 
 
 def test_what_it_leaves_out_of_a_port_is_not_stated() -> None:

@@ -215,6 +215,21 @@ def test_a_model_whose_files_are_others_by_now_stays_what_it_was(path: Path, lat
     assert infer(slot, GOOD) == 2
 
 
+def test_a_model_whose_weights_alone_are_others_by_now_stays_what_it_was(path: Path) -> None:
+    data = op.parameter([ov.Dimension(4, 1000)], np.float32, name="data")
+    rows = op.reshape(data, op.constant(np.array([-1, 4], np.int64)), special_zero=False)
+    weighted = op.multiply(rows, op.constant(np.full((1, 4), 2.0, np.float32)))
+    make: Any = ov.Model
+    ov.save_model(make([op.result(weighted)], [data], "rows"), path, compress_to_fp16=False)
+    model = OpenVinoBackend().compile(Source(path), ModelOptions("rows", "CPU", {"NUM_STREAMS": "1"}))
+    slot = model.create_slot()
+    weights = path.with_suffix(".bin")
+    weights.write_bytes(weights.read_bytes().replace(np.float32(2.0).tobytes(), np.float32(3.0).tobytes()))
+    fail(slot)
+    (found,) = slot.run([Tensor(BY_NAME["f32"], (GOOD,), np.ones(GOOD, np.float32).tobytes())], [0])
+    assert floats(found).tolist() == [2.0] * GOOD
+
+
 def test_a_model_whose_folder_is_gone_is_made_of_what_is_in_memory(path: Path, tmp_path: Path) -> None:
     core = ov.Core()
     compiled = core.compile_model(path, "CPU")

@@ -11,7 +11,6 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.tensors import Tensor
@@ -61,10 +60,10 @@ async def test_a_load_may_not_set_what_is_the_operator_s(serving: Serving) -> No
         before = models.resolve(ServedModel("m"))
         for properties in ({"CACHE_DIR": "/x"}, {"DEVICE_PROPERTIES": "{CPU:{CACHE_DIR:/x}}"}):
             with pytest.raises(ServingError, match="property CACHE_DIR is for the server's operator to set") as caught:
-                await models.load("m", LoadOptions(properties=properties))
+                await models.load("m", {"properties": properties})
             assert caught.value.code is Code.PERMISSION_DENIED
         assert models.resolve(ServedModel("m")) is before
-        await models.load("m", LoadOptions(properties={"NUM_STREAMS": "2"}))
+        await models.load("m", {"properties": {"NUM_STREAMS": "2"}})
 
 
 async def test_old_and_new_model_add_up_in_the_metrics(serving: Serving) -> None:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex, cast, overload
 
-from inferwire.arguments import as_size, in_order, incompatible
+from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
 from inferwire.graph.nodes import Node, Parameter
 from inferwire.graph.ports import Output, Port, port_named
 from inferwire.not_offered import PartlyMirrored
@@ -20,7 +20,7 @@ from inferwire.values.types import Type
 _NUMBERS = itertools.count(1)
 
 
-class ReadableModel(PartlyMirrored):
+class ReadableModel(Unpicklable, PartlyMirrored):
     """A model's ports, by position and name. Mirrors the part of `openvino.Model` that reads them."""
 
     _mirrors = "Model"
@@ -40,9 +40,6 @@ class ReadableModel(PartlyMirrored):
 
     def __copy__(self) -> NoReturn:
         raise TypeError("Cannot copy 'inferwire.Model'. Please, use deepcopy instead.")
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("cannot pickle 'inferwire.Model' object")
 
     @property
     def inputs(self) -> list[Output]:
@@ -169,11 +166,17 @@ class ReadableModel(PartlyMirrored):
         """Give `sinks`."""
         return self.sinks
 
-    def get_parameter_index(self, parameter: Node) -> int:
+    def get_parameter_index(self, parameter: Parameter) -> int:
         """Give the position of the input that a node is behind; -1 where it is behind none.
 
         Mirrors `openvino.Model.get_parameter_index`.
+
+        Raises:
+            TypeError: For what is no parameter.
         """
+        if not isinstance(parameter, Parameter | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            signature = "(self: Model, parameter: op.Parameter) -> int"
+            raise incompatible("get_parameter_index", signature, invoked=(self, parameter))
         return _index_of(parameter, self.parameters)
 
     @overload
@@ -267,5 +270,5 @@ def _at(ports: Sequence[Output], index: int) -> Output:
     return ports[index]
 
 
-def _index_of(node: Node, nodes: Sequence[Node]) -> int:
+def _index_of(node: Node | None, nodes: Sequence[Node]) -> int:
     return next((index for index, own in enumerate(nodes) if own is node), -1)

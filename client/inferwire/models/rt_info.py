@@ -115,6 +115,10 @@ class RuntimeInfo:
 
         Mirrors `openvino.Model.set_rt_info`.
 
+        Args:
+            obj: The value; a dict becomes a map of its own.
+            path: The name, or those from the outermost map to the value.
+
         Raises:
             TypeError: For what is no path.
             RuntimeError: For one that leads through another value.

@@ -62,14 +62,12 @@ class AsyncInferQueue(Unpicklable):
 
     def __init__(self, model: CompiledModel, jobs: SupportsIndex = 0) -> None:
         count = as_size(jobs)
-        if not _is_compiled_model(model) or count is None:
+        if not isinstance(model, CompiledModel) or count is None:  # pyright: ignore[reportUnnecessaryIsInstance]
             signature = "AsyncInferQueue(model: CompiledModel, jobs: int = 0)"
             raise incompatible("__init__", signature, invoked=(model, jobs))
         count = count or _jobs_for(model)
-        self._pool = pool = JobPool([model.create_infer_request() for _ in range(count)])
-        self._endings = endings = pool.endings
-        # Made once, and kept here and not there, since they refer to what that has.
-        self._call_backs = [partial(endings.call_back, at) for at in range(count)]
+        self._pool = JobPool([model.create_infer_request() for _ in range(count)])
+        self._endings = self._pool.endings
 
     def __repr__(self) -> str:
         return f"<AsyncInferQueue: {len(self)} jobs>"
@@ -169,7 +167,7 @@ class AsyncInferQueue(Unpicklable):
         try:
             at = pool.take(run)
             if self._endings.on_done is not None:
-                run.callback = self._call_backs[at]
+                run.callback = partial(self._endings.call_back, at)
             runs = pool.runs[at]
             header = runs.prepare(run, inputs, share)
             self._endings.userdata[at] = userdata
@@ -189,6 +187,10 @@ class AsyncInferQueue(Unpicklable):
         Example:
             >>> queue = AsyncInferQueue(compiled)
             >>> all_results = await asyncio.gather(*(queue.infer_async({0: image}) for image in images))
+
+        Args:
+            inputs: As in `InferRequest.infer`.
+            share_inputs: As in `InferRequest.start_async`.
 
         Raises:
             TypeError: As `InferRequest.infer`.
@@ -241,7 +243,3 @@ class AsyncInferQueue(Unpicklable):
 def _jobs_for(model: CompiledModel) -> int:
     fewest = FEWEST_BATCHED_JOBS if model.max_batch_rows else FEWEST_JOBS
     return max(JOBS_PER_INFERENCE * model.optimal_number_of_infer_requests, fewest)
-
-
-def _is_compiled_model(value: object) -> bool:
-    return isinstance(value, CompiledModel)

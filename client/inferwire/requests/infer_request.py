@@ -1,13 +1,12 @@
 """Inferences on a remote model, as openvino's users know them: `InferRequest`.
 
-Owns the interface: arguments, callbacks and what is given back. An execution's way to the server and
+Owns the interface: arguments and what is given back. An execution's way to the server and
 back is `request_runs`' business, tensors are `tensor_access`'.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, SupportsIndex
 
@@ -27,21 +26,13 @@ from inferwire.requests.run import Run
 from inferwire.requests.tensor_access import TensorAccess
 from inferwire.requests.variable_state import VariableState
 from inferwire.transport.executions import Timings
-from inferwire.user_warnings import shares_inputs, warn
+from inferwire.user_warnings import shares_inputs
 from inferwire.values.scheduling import Scheduling, as_scheduling
 
 _MISSING: Any = object()
 
 _TIMEOUTS_MS = range(-(2**31), 2**31)
 """What fits openvino's time-outs. Python's own waits take no more than 292 years."""
-
-
-@dataclass(slots=True)
-class _Follower:
-    """What is called after each inference, by whichever of a request's objects it was started."""
-
-    callback: Callable[[Any], object] | None = None
-    userdata: Any = None
 
 
 class InferRequest(Completed, TensorAccess):
@@ -83,7 +74,6 @@ class InferRequest(Completed, TensorAccess):
     _runs: RequestRuns
     _model: RemoteModel
     _compiled: Callable[[RemoteModel], inferwire.CompiledModel]
-    _follower: _Follower
 
     def __init__(self, other: InferRequest) -> None:
         if not isinstance(other, InferRequest):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -93,7 +83,6 @@ class InferRequest(Completed, TensorAccess):
         self._model = other._model
         # And not the compiled model itself, which has a request of its own: they would keep one another.
         self._compiled = other._compiled
-        self._follower = other._follower
 
     @classmethod
     def of(
@@ -108,7 +97,7 @@ class InferRequest(Completed, TensorAccess):
         TensorAccess.__init__(request, RequestState(), RequestTensors(model.ports, model.transport.lend))
         states = KeptStates(model) if keeps_states and model.description.states else None
         request._runs = RequestRuns(model, request._state, request._tensors, states)
-        request._model, request._compiled, request._follower = model, compiled, _Follower()
+        request._model, request._compiled = model, compiled
         return request
 
     def __repr__(self) -> str:
@@ -127,7 +116,7 @@ class InferRequest(Completed, TensorAccess):
     @property
     def userdata(self) -> Any:
         """What the callback is given. Mirrors `openvino.InferRequest.userdata`."""
-        return self._follower.userdata
+        return self._runs.userdata
 
     @property
     def latency(self) -> float:
@@ -149,7 +138,8 @@ class InferRequest(Completed, TensorAccess):
         Raises:
             RuntimeError: While the request is busy.
         """
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             return results_of(self._tensors, share=False, decode_strings=True)
 
     def infer(
@@ -200,6 +190,12 @@ class InferRequest(Completed, TensorAccess):
         Example:
             >>> results = await request.infer_async({"data": np.zeros((1, 3), np.float32)})
 
+        Args:
+            inputs: As in `infer`.
+            share_inputs: As in `start_async`.
+            share_outputs: As in `infer`.
+            decode_strings: As in `infer`.
+
         Raises:
             TypeError: As `infer`.
             RuntimeError: As `infer`.
@@ -229,9 +225,7 @@ class InferRequest(Completed, TensorAccess):
             TypeError: As `infer`.
             RuntimeError: If inputs do not fit, the request is busy or no server answers.
         """
-        run = Run()
-        bind = partial(self._bind_callback, run, userdata)
-        self._runs.start(run, inputs, shares_inputs(share_inputs, shared_memory), bind)
+        self._runs.start(Run(), inputs, shares_inputs(share_inputs, shared_memory), userdata)
 
     def wait(self) -> None:
         """Wait until the execution that runs has ended and its callback returned.
@@ -280,6 +274,10 @@ class InferRequest(Completed, TensorAccess):
         Mirrors `openvino.InferRequest.set_callback`. It runs on a thread of the SDK, and may read
         results, start the request again and run others.
 
+        Args:
+            callback: Takes one argument.
+            userdata: What that is, until `start_async` is given another.
+
         Raises:
             TypeError: For what cannot be called, or without `userdata`.
             RuntimeError: While the request is busy.
@@ -288,9 +286,10 @@ class InferRequest(Completed, TensorAccess):
             invoked = (self, callback) if userdata is _MISSING else (self, callback, userdata)
             signature = "(self: InferRequest, callback: Callable, userdata: object) -> None"
             raise incompatible("set_callback", signature, invoked=invoked)
-        with self._state.idle():
-            self._follower.callback = callback
-            self._follower.userdata = userdata
+        with self._state.lock:
+            self._state.check_idle()
+            self._runs.callback = callback
+            self._runs.userdata = userdata
 
     def get_compiled_model(self) -> inferwire.CompiledModel:
         """Give the compiled model that this request is of, as an object of its own, as openvino does.
@@ -333,9 +332,8 @@ class InferRequest(Completed, TensorAccess):
         Raises:
             RuntimeError: While the request is busy, or if no server answers.
         """
-        with self._state.idle():
-            layers = self._runs.profile
-        return [ProfilingInfo.of(layer) for layer in layers or self._model.layers()]
+        self._state.check_idle()
+        return [ProfilingInfo.of(layer) for layer in self._runs.profile or self._model.layers()]
 
     def get_profiling_info(self) -> list[ProfilingInfo]:
         """Give `profiling_info`.
@@ -362,7 +360,8 @@ class InferRequest(Completed, TensorAccess):
     def postpone_outputs(self, postpone: bool) -> None:
         if not isinstance(postpone, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"postpone_outputs is {postpone!r}, expected True or False")
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             self._tensors.postpones = postpone
 
     @property
@@ -377,19 +376,11 @@ class InferRequest(Completed, TensorAccess):
 
     @scheduling.setter
     def scheduling(self, scheduling: Scheduling) -> None:
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             self._runs.schedule(as_scheduling(scheduling))
 
     @property
     def runs(self) -> RequestRuns:
         """Its executions; for the SDK's own use, not in openvino."""
         return self._runs
-
-    def _bind_callback(self, run: Run, userdata: Any) -> None:
-        """Have an execution call back with this userdata, or with what was given before."""
-        if self._follower.callback is not None:
-            if userdata is not None:
-                self._follower.userdata = userdata
-            run.callback = partial(self._follower.callback, self._follower.userdata)
-        elif userdata is not None:
-            warn("There is no callback function!", RuntimeWarning)

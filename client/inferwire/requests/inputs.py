@@ -7,6 +7,7 @@ what is not taken. Whether a tensor fits its port is `port_fit`'s business.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
@@ -16,10 +17,12 @@ from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import Port
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.request_tensors import RequestTensors
+from inferwire.tensors.dense_memory import allocate
 from inferwire.tensors.element_arrays import Array
 from inferwire.tensors.memory import Memory, OverMemory
 from inferwire.tensors.tensor import Tensor, as_tensor
-from inferwire.values.types import type_of
+from inferwire.tensors.tensor_sources import share_array
+from inferwire_proto.element_types import ElementType
 
 Key: TypeAlias = int | str | Port | None
 _ARRAY = np.ndarray
@@ -146,9 +149,11 @@ def _share(inputs: object, items: list[tuple[Any, Any]] | None, tensors: Request
         value = inputs if _is_scalar(inputs) else _c_style(inputs)  # numpy's scalars are array-likes as well
         tensors.place(None, _tensor_of(value, tensors, None, share=True))
         return
+    for key, _ in items:
+        if not isinstance(key, _KEYS):
+            raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
     placed = [(key, _tensor_of(_c_style(value), tensors, key, share=True)) for key, value in items]
     for key, tensor in placed:
-        _require_key(key)
         tensors.place(key, tensor)
 
 
@@ -176,51 +181,40 @@ def _tensor_of(value: object, tensors: RequestTensors, key: Key, *, share: bool)
     if isinstance(value, Tensor):
         return value
     if is_array(value):
-        return _tensor_of_array(value, _target(tensors, key), share=share)
+        return _tensor_of_array(value, tensors.at(key), share=share)
     if is_list(value):
         return Tensor(value)
     if isinstance(value, bytes) or _is_scalar(value):
-        return _tensor_of_scalar(np.array(value), _target(tensors, key))
+        return _tensor_of_scalar(np.array(value), tensors.at(key).element_type)
     raise TypeError(f"Incompatible inputs of type: {type(value)}")
 
 
-def _tensor_of_scalar(array: Array, target: Tensor) -> Tensor:
-    element_type = target.memory.element_type
+def _tensor_of_scalar(array: Array, element_type: ElementType) -> Tensor:
     return Tensor(array if element_type.is_string else array.astype(element_type.storage_dtype, copy=False))
 
 
-def _tensor_of_array(array: Array, target: Tensor, *, share: bool) -> Tensor:
-    memory = target.memory
-    if memory.element_type.is_string:
+def _tensor_of_array(array: Array, target: Memory, *, share: bool) -> Tensor:
+    element_type = target.element_type
+    if element_type.is_string:
         return Tensor(array)
-    dtype = memory.element_type.storage_dtype
-    if array.ndim == 0 and (array.dtype != dtype or memory.shape):
-        shape = memory.shape if target.size else (1,)
+    dtype = element_type.storage_dtype
+    if array.ndim == 0 and (array.dtype != dtype or target.shape):
+        shape = target.shape if prod(target.shape) else (1,)
         return Tensor(array.astype(dtype).reshape(shape))
-    if memory.element_type.name == "bf16":
-        return _filled(target, array.shape, array.view(dtype))  # as openvino does: bits, whatever their type is
+    if element_type.name == "bf16":
+        return _filled(element_type, array.shape, array.view(dtype))  # as openvino does: bits, whatever their type is
     if not array.flags.writeable:
-        return _filled(target, array.shape, array)
+        return _filled(element_type, array.shape, array)
     if array.dtype != dtype:
         return Tensor(array.astype(dtype))
-    return Tensor(array, shared_memory=share)
+    return Tensor.over(share_array(array)) if share else Tensor(array)
 
 
-def _filled(target: Tensor, shape: tuple[int, ...], content: Array) -> Tensor:
-    """Make a tensor of the target's type and copy the content into it."""
-    tensor = Tensor(type_of(target.memory.element_type), shape)
-    tensor.memory.write(content)
-    return tensor
-
-
-def _target(tensors: RequestTensors, key: Key) -> Tensor:
-    _require_key(key)
-    return Tensor.over(tensors.at(key))
-
-
-def _require_key(key: object) -> None:
-    if key is not None and not isinstance(key, _KEYS):
-        raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
+def _filled(element_type: ElementType, shape: tuple[int, ...], content: Array) -> Tensor:
+    """Make a tensor and copy the content into it."""
+    memory = allocate(element_type, shape)
+    memory.write(content)
+    return Tensor.over(memory)
 
 
 def _c_style(value: object) -> object:

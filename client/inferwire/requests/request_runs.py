@@ -1,7 +1,7 @@
 """The executions of one request, one after another: `RequestRuns`.
 
 Owns the way of an execution through a request: claimed, brought in, sent, answered, stored, called
-back; and what the last one left beside its outputs: times and profile. When each step may happen is
+back; what is called; and what the last one left beside its outputs: times and profile. When each step may happen is
 `request_state`'s business, what users see of it `infer_request`'s.
 
 Any step may raise, since the handler of a signal may run in it; the caller of the step then calls `give_up`.
@@ -37,6 +37,7 @@ from inferwire.requests.request_state import CANCELLED, RequestState
 from inferwire.requests.request_tensors import RequestTensors
 from inferwire.requests.run import Run
 from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, OutputBytes, Timings
+from inferwire.user_warnings import warn
 from inferwire.values.scheduling import NORMAL, Scheduling
 
 T = TypeVar("T")
@@ -51,6 +52,8 @@ class RequestRuns:
         elapsed_s: How long the last one took, as the client saw it.
         profile: What each layer took in the last one that was profiled.
         scheduling: How the next ones are scheduled.
+        callback: Called after each that `start` began and that succeeded, unless it is None.
+        userdata: What it is called with.
         hold: Set by a queue on its own requests. Called when user code starts one directly, so that the queue does not
             lend it meanwhile and reports its failure.
     """
@@ -65,6 +68,8 @@ class RequestRuns:
         self.elapsed_s = 0.0
         self.profile: Sequence[LayerTime] = ()
         self.scheduling = NORMAL
+        self.callback: Callable[[Any], object] | None = None
+        self.userdata: Any = None
         self._model = model
         self._state = state
         self._tensors = tensors
@@ -84,10 +89,12 @@ class RequestRuns:
         self.scheduling = scheduling
         self._tensors.forget_freight()
 
-    def start(self, run: Run, inputs: Any, share_inputs: bool, on_taken: Callable[[], object]) -> None:
-        """Send an execution, without waiting for its end; call `on_taken` once its inputs have been taken."""
+    def start(self, run: Run, inputs: Any, share_inputs: bool, userdata: Any) -> None:
+        """Send an execution, without waiting for its end, and have it call back."""
         try:
-            self.submit(self.prepare(run, inputs, share_inputs, on_taken), run)
+            header = self.prepare(run, inputs, share_inputs)
+            self._bind_callback(run, userdata)
+            self.submit(header, run)
         except BaseException as error:
             self.give_up(run, error)
             raise
@@ -138,17 +145,13 @@ class RequestRuns:
             raise
         return found
 
-    def prepare(
-        self, run: Run, inputs: Any, share_inputs: bool, on_taken: Callable[[], object] | None = None
-    ) -> ExecutionHeader:
+    def prepare(self, run: Run, inputs: Any, share_inputs: bool) -> ExecutionHeader:
         """Make the request busy, take the inputs into its tensors and begin the execution."""
         if run.holder is None and self.hold is not None:
             self.hold(run)
         self._state.claim(run)
         tensors = self._tensors
         bring_in(inputs, tensors, share=share_inputs)
-        if on_taken is not None:
-            on_taken()
         run.freight = freight = tensors.freight(self._model.transport)
         header = freight.header
         if header is None:
@@ -232,6 +235,15 @@ class RequestRuns:
         run = self._state.cancel()
         if run is not None:
             run.conclude()
+
+    def _bind_callback(self, run: Run, userdata: Any) -> None:
+        """Have an execution call back with this userdata, or with what was given before."""
+        if self.callback is not None:
+            if userdata is not None:
+                self.userdata = userdata
+            run.callback = partial(self.callback, self.userdata)
+        elif userdata is not None:
+            warn("There is no callback function!", RuntimeWarning)
 
     def _receive(self, run: Run) -> None:
         """Wait for the answer on the calling thread, and finish the execution there."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from inferwire.errors import Cancelled
@@ -28,12 +27,13 @@ class RequestState:
     """Whether a request is busy, and its last execution.
 
     Attributes:
+        lock: Held while any of this changes. What has to find the request idle throughout calls `check_idle` in it.
         busy_with: The execution that has the request, until its outputs are stored, or it has failed or was given up.
         current: The last execution that began.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         # The execution, and not a flag: to give up one that has ended must not make the request idle under the next.
         self.busy_with: Run | None = None
         self.current: Run | None = None
@@ -41,24 +41,6 @@ class RequestState:
     def __repr__(self) -> str:
         state = "idle" if self.busy_with is None else "busy"
         return f"<RequestState: {state}, {'never started' if self.current is None else repr(self.current)}>"
-
-    def idle(self) -> AbstractContextManager[object]:
-        """Keep the request idle for something quick.
-
-        Raises:
-            RuntimeError: On entering, if it is busy.
-        """
-        return self
-
-    # Entered for every look at a tensor: with a generator that would cost as much again.
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        if self.busy_with is not None:
-            self._lock.release()
-            raise RuntimeError(BUSY)
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._lock.release()
 
     def check_idle(self) -> None:
         """Refuse a busy request.
@@ -75,7 +57,7 @@ class RequestState:
         Raises:
             RuntimeError: If it is busy.
         """
-        with self._lock:
+        with self.lock:
             if self.busy_with is not None:
                 raise RuntimeError(BUSY)
             self.busy_with = run
@@ -86,7 +68,7 @@ class RequestState:
 
     def finish(self, run: Run, outcome: Outcome, data: OutputBytes, store: Store) -> bool:
         """Have an answer stored and make the request idle again; false where it comes too late."""
-        with self._lock:
+        with self.lock:
             if self.busy_with is not run:
                 return False
             run.error = store(run, outcome, data)
@@ -96,7 +78,7 @@ class RequestState:
 
     def answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> bool:
         """Keep an answer for the thread that waits to store it; false if it comes too late. The request stays busy."""
-        with self._lock:
+        with self.lock:
             if self.busy_with is not run:
                 return False
             run.answer = outcome, data
@@ -105,12 +87,12 @@ class RequestState:
 
     def end(self, run: Run, error: RuntimeError | None) -> None:
         """Make the request idle again once its answer is stored, or could not be."""
-        with self._lock:
+        with self.lock:
             self._drop(run, error)
 
     def cancel(self) -> Run | None:
         """Give up the execution that runs and return it; None if none runs, or its answer is here already."""
-        with self._lock:
+        with self.lock:
             run = self.current
             if run is None or self.busy_with is not run or run.answer is not None:
                 return None
@@ -123,7 +105,7 @@ class RequestState:
 
         Before it began, the last execution stays the last.
         """
-        with self._lock:
+        with self.lock:
             if self.busy_with is not run:
                 return False
             self._drop(run, error)

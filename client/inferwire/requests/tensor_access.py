@@ -46,8 +46,8 @@ class TensorAccess(Unpicklable):
         Raises:
             RuntimeError: While the request is busy.
         """
-        with self._state.idle():
-            return [Tensor.over(self._tensors.get(port)) for port in self._tensors.ports.inputs]
+        self._state.check_idle()
+        return [Tensor.over(self._tensors.get(port)) for port in self._tensors.ports.inputs]
 
     @property
     def output_tensors(self) -> list[Tensor]:
@@ -56,8 +56,8 @@ class TensorAccess(Unpicklable):
         Raises:
             RuntimeError: While the request is busy.
         """
-        with self._state.idle():
-            return list(map(Tensor.over, self._tensors.outputs))
+        self._state.check_idle()
+        return list(map(Tensor.over, self._tensors.outputs))
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -150,7 +150,8 @@ class TensorAccess(Unpicklable):
         if known is None:
             signature = "(self: InferRequest, ..., tensor: Tensor)"
             raise incompatible("set_tensor", signature, invoked=(self, *args), keywords=kwargs)
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             self._tensors.place(key, known)
 
     @overload
@@ -172,7 +173,8 @@ class TensorAccess(Unpicklable):
                 request is busy.
         """
         index, tensor = self._placement("set_input_tensor", args, kwargs)
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             self._tensors.place(index, tensor)
 
     @overload
@@ -197,7 +199,8 @@ class TensorAccess(Unpicklable):
                 request is busy.
         """
         index, tensor = self._placement("set_output_tensor", args, kwargs)
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             self._tensors.place_output(index, tensor)
 
     @overload
@@ -230,7 +233,8 @@ class TensorAccess(Unpicklable):
             self._place_all("set_tensors", given[0], str | int | Port)
             return
         key, tensors = self._batch("set_tensors", given, (self, *args), kwargs)
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             self._tensors.set_batch(self._input_of_batch(self._key("set_tensors", key, args, kwargs)), tensors)
 
     @overload
@@ -267,7 +271,8 @@ class TensorAccess(Unpicklable):
         index = None if key is None else as_size(key)
         if (key is None) != (index is None):
             raise incompatible("set_input_tensors", *_BATCHES, invoked=(self, *args), keywords=kwargs)
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             self._tensors.set_batch(self._only_input(index), tensors)
 
     def set_output_tensors(self, outputs: dict[int, T]) -> None:
@@ -283,13 +288,15 @@ class TensorAccess(Unpicklable):
             RuntimeError: As `set_output_tensor`.
         """
         tensors = self._checked_mapping("set_output_tensors", outputs, int)
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             for index, tensor in tensors.items():
                 self._tensors.place_output(index, tensor)
 
     def _place_all(self, function: str, tensors: object, kinds: Any) -> None:
         checked = self._checked_mapping(function, tensors, kinds)
-        with self._state.idle():
+        with self._state.lock:
+            self._state.check_idle()
             for key, tensor in checked.items():
                 self._tensors.place(key, tensor)
 

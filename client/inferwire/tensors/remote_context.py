@@ -82,6 +82,10 @@ class RemoteContext(Unpicklable):
     ) -> Tensor:
         """Make a tensor here, as `Tensor` does. Mirrors `openvino.RemoteContext.create_host_tensor`.
 
+        Args:
+            type: The type of its elements, which are not set.
+            shape: Its shape, in elements.
+
         Raises:
             TypeError: For other arguments.
         """

@@ -111,17 +111,29 @@ class RemoteTensor(OverMemory, Unpicklable):
 
     @property
     def data(self) -> NoReturn:
-        """Not there, as in openvino: copy the tensor to one that is here. Mirrors `openvino.RemoteTensor.data`."""
+        """Not there, as in openvino: copy the tensor to one that is here. Mirrors `openvino.RemoteTensor.data`.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise _not_here()
 
     @property
     def bytes_data(self) -> NoReturn:
-        """Not there, as in openvino. Mirrors `openvino.RemoteTensor.bytes_data`."""
+        """Not there, as in openvino. Mirrors `openvino.RemoteTensor.bytes_data`.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise _not_here()
 
     @property
     def str_data(self) -> NoReturn:
-        """Not there, as in openvino. Mirrors `openvino.RemoteTensor.str_data`."""
+        """Not there, as in openvino. Mirrors `openvino.RemoteTensor.str_data`.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise _not_here()
 
 

@@ -70,7 +70,7 @@ class _Form:
 def _of_array(array: object, shared_memory: object = False) -> Memory | None:
     if not is_array(array) or not isinstance(shared_memory, bool | np.bool_):
         return None
-    return _share(array) if shared_memory else _copy(array)
+    return share_array(array) if shared_memory else _copy(array)
 
 
 def _view(array: object, shape: object, element_type: object = Type.dynamic) -> Memory | None:
@@ -139,7 +139,13 @@ def _copy(array: Array) -> Memory:
     )
 
 
-def _share(array: Array) -> Memory:
+def share_array(array: Array) -> Memory:
+    """Make memory that is an array's own.
+
+    Raises:
+        RuntimeError: For strings, gaps, another order of bytes, or a dtype without an element type.
+        ValueError: For a read-only array.
+    """
     element_type = element_type_of(Type(array.dtype))
     if element_type.is_string:
         raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")

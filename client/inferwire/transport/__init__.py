@@ -11,6 +11,6 @@ The objects that users hold know of it what is in `protocol`, and the values in 
 | an execution's way | `submission`, `wire_sender`, then `session` or `large_execution`; `lending` of its inputs |
 | what the server has for this client | `compiled_models`, `releases` |
 | calls of one answer | `caller` makes them with `rpc`, and `codec` their messages; why they fail: `unreachable` |
-| gRPC in programs with signals' handlers or greenlets | `undisturbed`, `greenlets` |
+| gRPC in programs whose signals' handlers may raise | `undisturbed` |
 | what the commands ask beside | `operator_calls`, `served_models` |
 """

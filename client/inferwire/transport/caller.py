@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from inferwire.errors import LOST
 from inferwire.transport import rpc
-from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Connection, Link
 
 T = TypeVar("T")

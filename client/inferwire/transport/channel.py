@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any, cast
+
 import grpc
+from grpc.experimental.gevent import init_gevent
 
 from inferwire.transport.address import Address
 from inferwire.transport.credentials import Credentials
-from inferwire.transport.greenlets import let_greenlets_run
 from inferwire.transport.patience import Patience
 
 _OPTIONS = (
@@ -25,7 +28,7 @@ _OPTIONS = (
 
 def open_channel(address: Address, patience: Patience, credentials: Credentials) -> grpc.Channel:
     """Open a channel; it connects with its first call."""
-    let_greenlets_run()
+    _let_greenlets_run()
     options = (*_OPTIONS, *patience.options)
     if address.is_local:
         # gRPC would take even this machine's own servers through the environment's proxy.
@@ -34,3 +37,13 @@ def open_channel(address: Address, patience: Patience, credentials: Credentials)
         trusting = grpc.ssl_channel_credentials(root_certificates=credentials.root_certificates)
         return grpc.secure_channel(address.target, trusting, options)
     return grpc.insecure_channel(address.target, options)
+
+
+def _let_greenlets_run() -> None:
+    """Have gRPC's waits let other greenlets run, where gevent has made threads greenlets; in each process anew.
+
+    Without it gRPC waits for threads of its own that cannot run while it does.
+    """
+    monkey = cast("Any", sys.modules.get("gevent.monkey"))
+    if monkey is not None and monkey.is_module_patched("threading"):
+        init_gevent()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from time import perf_counter
+from typing import TypeAlias
 
 from inferwire.errors import InferwireError, UnsupportedType, error_of
 from inferwire.graph.ports import PortDescription, PortSource
@@ -43,6 +44,11 @@ from inferwire_proto.element_types import ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 from inferwire_proto.preprocessing import calls_to_wire
 from inferwire_proto.properties import Properties, PropertyValue
+
+SourceRequest: TypeAlias = (
+    models_pb2.ReadRequest | models_pb2.ListNodesRequest | models_pb2.CompileRequest | models_pb2.QueryRequest
+)
+"""A call about a model of uploaded files."""
 
 _LAYER_STATES: Mapping[int, str] = {
     types_pb2.LAYER_STATUS_NOT_RUN: "NOT_RUN",
@@ -207,27 +213,22 @@ def decode_property(name: str, value: types_pb2.PropertyValue) -> PropertyValue:
         ) from None
 
 
-def encode_source(source: ModelSource) -> models_pb2.ModelSource:
-    """Serialise which uploaded files make a model."""
-    return models_pb2.ModelSource(
+def put_source(request: SourceRequest, source: ModelSource) -> None:
+    """Write into a call which uploaded files make its model, and what is built into that."""
+    made = models_pb2.ModelSource(
         model_sha256=source.model,
         weights_sha256=source.weights,
         suffix=source.suffix,
         reshape=_encode_shapes(source.reshape),
         variables_sha256=source.variables,
     )
-
-
-def encode_preprocessing(source: ModelSource) -> list[models_pb2.Preprocessing]:
-    """Serialise what is built into a model."""
-    return [
-        models_pb2.Preprocessing(
+    request.source.CopyFrom(made)
+    for each in source.preprocessing:
+        request.preprocessing.add(
             calls=calls_to_wire(each.calls),
             reshape=_encode_shapes(each.reshape),
             added_outputs=map(added_outputs.to_wire, each.added_outputs),
         )
-        for each in source.preprocessing
-    ]
 
 
 def _graph_node(node: models_pb2.RuntimeNode) -> GraphNode:

@@ -10,13 +10,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost, ShuttingDown
+from inferwire.errors import LOST, InferwireError, SessionLost
 from inferwire.process import THIS
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import SequenceMark, Target
-
-LOST = (ServerUnavailable, ShuttingDown, SessionExpired)
-"""Errors after which a new connection, or a new session, may help."""
 
 Restore = Callable[[Link], str]
 """Makes a model anew in the session of a link and gives its id there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from inferwire.errors import InferwireError, QueueFull
 from inferwire.transport import codec
@@ -11,10 +11,10 @@ from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Link
 from inferwire.transport.descriptions import StateValue
-from inferwire.transport.executions import SequenceMark, Target
+from inferwire.transport.executions import SequenceMark, Target, WireBytes
 from inferwire.transport.releases import Released, Releases
 from inferwire_proto import raw_fields
-from inferwire_proto.inferwire.v1 import inference_pb2, states_pb2
+from inferwire_proto.inferwire.v1 import states_pb2
 
 
 class GrpcStates:
@@ -36,12 +36,7 @@ class GrpcStates:
 
     def get(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
         """Read states of a sequence."""
-        mark = codec.encode_sequence(sequence)
-
-        def request(named: inference_pb2.Target) -> bytes:
-            return states_pb2.GetStatesRequest(target=named, sequence=mark, names=names).SerializeToString()
-
-        data = self._call("StateService.GetStates", request, target, sequence)
+        data = self._call("StateService.GetStates", states_pb2.GetStatesRequest(names=names), target, sequence)
         try:
             response, raw = raw_fields.split(states_pb2.GetStatesResponse, data)
             return codec.decode_states(response.states, raw)
@@ -50,37 +45,32 @@ class GrpcStates:
 
     def set(self, target: Target, sequence: SequenceMark, states: Sequence[StateValue]) -> None:
         """Replace states of a sequence."""
-        mark, headers = codec.encode_sequence(sequence), codec.encode_states(states)
-        buffers = [state.data for state in states]
-
-        def request(named: inference_pb2.Target) -> bytes:
-            header = states_pb2.SetStatesRequest(target=named, sequence=mark, states=headers).SerializeToString()
-            return raw_fields.join(header, buffers)
-
-        self._call("StateService.SetStates", request, target, sequence)
+        request = states_pb2.SetStatesRequest(states=codec.encode_states(states))
+        self._call("StateService.SetStates", request, target, sequence, [state.data for state in states])
 
     def reset(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> None:
         """Make states of a sequence fresh."""
-        mark = codec.encode_sequence(sequence)
-
-        def request(named: inference_pb2.Target) -> bytes:
-            return states_pb2.ResetStatesRequest(target=named, sequence=mark, names=names).SerializeToString()
-
-        self._call("StateService.ResetStates", request, target, sequence)
+        self._call("StateService.ResetStates", states_pb2.ResetStatesRequest(names=names), target, sequence)
 
     def release(self, sequence_id: int) -> None:
         """Free what the server keeps for a sequence some time soon."""
         self._releases.put(Released(sequence=sequence_id))
 
     def _call(
-        self, method: str, request: Callable[[inference_pb2.Target], bytes], target: Target, sequence: SequenceMark
+        self,
+        method: str,
+        request: states_pb2.GetStatesRequest | states_pb2.SetStatesRequest | states_pb2.ResetStatesRequest,
+        target: Target,
+        sequence: SequenceMark,
+        buffers: Sequence[WireBytes] = (),
     ) -> bytes:
         """Make a call behind what was cancelled of its sequence, which may need room where it begins with it."""
+        request.sequence.CopyFrom(codec.encode_sequence(sequence))
 
         def call(link: Link) -> bytes:
             link.stream.await_cancelled()
-            named = codec.encode_target(self._compiled.target_on(link, target, sequence))
-            return self._caller.call_raw(link, method, request(named))
+            request.target.CopyFrom(codec.encode_target(self._compiled.target_on(link, target, sequence)))
+            return self._caller.call_raw(link, method, raw_fields.join(request.SerializeToString(), buffers))
 
         if not sequence.is_start:
             return self._caller.repeat_if_lost(call)

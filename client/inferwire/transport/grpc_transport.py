@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from inferwire.errors import InferwireError, InvalidInput, ModelNotFound
+from inferwire.errors import LOST, InferwireError, InvalidInput, ModelNotFound
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
-from inferwire.transport.compiled_models import LOST, CompiledModels
+from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Connection, Link
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
@@ -139,47 +139,27 @@ class GrpcTransport:
 
     def read(self, contents: ModelContents) -> ModelDescription:
         """Read a model, without compiling it."""
-        source = contents.source
-        request = models_pb2.ReadRequest(
-            source=codec.encode_source(source), preprocessing=codec.encode_preprocessing(source)
-        )
-        response = self._call_with_files(contents.blobs, "ModelService.Read", request, models_pb2.ReadResponse)
+        response = self._call_about(contents, "ModelService.Read", models_pb2.ReadRequest(), models_pb2.ReadResponse)
         return codec.decode_model(response.model)
 
     def graph(self, contents: ModelContents) -> GraphDescription:
         """Describe the graph of a model, without compiling it."""
-        source = contents.source
-        request = models_pb2.ListNodesRequest(
-            source=codec.encode_source(source), preprocessing=codec.encode_preprocessing(source)
-        )
-        response = self._call_with_files(
-            contents.blobs, "ModelService.ListNodes", request, models_pb2.ListNodesResponse
-        )
+        request = models_pb2.ListNodesRequest()
+        response = self._call_about(contents, "ModelService.ListNodes", request, models_pb2.ListNodesResponse)
         return codec.decode_graph(response)
 
     def compile(
         self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
         """Compile a model for a device, and again where a session was lost."""
-        source = contents.source
-        request = models_pb2.CompileRequest(
-            source=codec.encode_source(source),
-            device=device,
-            properties=map_to_wire(properties),
-            preprocessing=codec.encode_preprocessing(source),
-        )
+        request = models_pb2.CompileRequest(device=device, properties=map_to_wire(properties))
+        codec.put_source(request, contents.source)
         return self._make("ModelService.Compile", request, models_pb2.CompileResponse, contents.blobs, contents.again)
 
     def query(self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
         """Give the device that would run it for each node of a model that can run."""
-        source = contents.source
-        request = models_pb2.QueryRequest(
-            source=codec.encode_source(source),
-            device=device,
-            properties=map_to_wire(properties),
-            preprocessing=codec.encode_preprocessing(source),
-        )
-        response = self._call_with_files(contents.blobs, "ModelService.Query", request, models_pb2.QueryResponse)
+        request = models_pb2.QueryRequest(device=device, properties=map_to_wire(properties))
+        response = self._call_about(contents, "ModelService.Query", request, models_pb2.QueryResponse)
         return dict(response.devices)
 
     def import_compiled(
@@ -278,11 +258,14 @@ class GrpcTransport:
         self._compiled.add(link, response.compiled_id, make_anew)
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
 
-    def _call_with_files(self, blobs: Blobs, method: str, request: Message, response_type: type[rpc.R]) -> rpc.R:
+    def _call_about(
+        self, contents: ModelContents, method: str, request: codec.SourceRequest, response_type: type[rpc.R]
+    ) -> rpc.R:
         """Make a call about files, once the link's session has them; if that is lost, once more on a new one."""
+        codec.put_source(request, contents.source)
 
         def call(link: Link) -> rpc.R:
-            self._uploads.bring(link, blobs)
+            self._uploads.bring(link, contents.blobs)
             return self._caller.call_on(link, method, request, response_type)
 
         return self._caller.repeat_if_lost(call)

@@ -14,10 +14,9 @@ from functools import partial
 
 import grpc
 
-from inferwire.errors import InferwireError
+from inferwire.errors import LOST, InferwireError
 from inferwire.transport import rpc
 from inferwire.transport.address import Address
-from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import WireBytes
 from inferwire.transport.lent_memory import LentMemory, memory_behind, new_memory

@@ -11,9 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from inferwire.errors import InferwireError, QueueFull, ServerUnavailable, lost_under_way
+from inferwire.errors import LOST, InferwireError, QueueFull, ServerUnavailable, lost_under_way
 from inferwire.process import THIS
-from inferwire.transport.compiled_models import LOST
 from inferwire.transport.connection import Link
 from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, Outcome, OutputBytes, WireBytes
 from inferwire.transport.session.stream_execution import StreamExecution, not_taken

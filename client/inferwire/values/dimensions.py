@@ -167,7 +167,11 @@ class Dimension(Unpicklable):
         return self._symbol
 
     def set_symbol(self, symbol: Symbol) -> None:
-        """Name the dimension. Symbols do not take part in comparisons. Mirrors `openvino.Dimension.set_symbol`."""
+        """Name the dimension. Symbols do not take part in comparisons. Mirrors `openvino.Dimension.set_symbol`.
+
+        Raises:
+            TypeError: For what is no symbol.
+        """
         if not isinstance(symbol, Symbol):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise incompatible("set_symbol", "(self: Dimension, symbol: Symbol)", invoked=(self, symbol))
         self._symbol = symbol

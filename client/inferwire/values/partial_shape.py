@@ -107,18 +107,12 @@ class PartialShape(Unpicklable):
         return dimensions[number]
 
     def __setitem__(self, index: SupportsIndex, dimension: Dimension | SupportsIndex) -> None:
-        given = as_dimension(dimension)
-        if given is None:
-            length = as_integer(dimension)
-            if length is None:
-                signature = "(self: PartialShape, index: int, dimension: Dimension | int)"
-                raise incompatible("__setitem__", signature, invoked=(self, index, dimension))
-            given = Dimension(length)
-        dimensions = self._known()
-        number = as_size(index)
-        if number is None:
+        number, length = as_size(index), as_integer(dimension)
+        given = as_dimension(dimension) if length is None else Dimension(length)
+        if number is None or given is None:
             signature = "(self: PartialShape, index: int, dimension: Dimension | int)"
             raise incompatible("__setitem__", signature, invoked=(self, index, dimension))
+        dimensions = self._dimensions or []
         if number >= len(dimensions):
             raise RuntimeError("Accessing out-of-range dimension")
         dimensions[number] = given

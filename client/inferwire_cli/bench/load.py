@@ -15,7 +15,7 @@ import numpy as np
 
 from inferwire.errors import InferwireError, ServerUnavailable
 from inferwire_cli.infer.elements import Array
-from inferwire_cli.terminal import CommandError
+from inferwire_cli.terminal import CommandError, advice_of_commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Tally:
     def fail(self, reason: str) -> None:
         """Note one that failed."""
         with self._lock:
-            self.failures[reason] += 1
+            self.failures[advice_of_commands(reason)] += 1
 
 
 Call = Callable[[], Sample]

@@ -43,7 +43,6 @@ class Source:
     """
 
     path: Path
-    weights: Path | None = None
     reshape: dict[str, Shape] = field(default_factory=dict[str, Shape])
     is_compiled: bool = False
     preprocessing: tuple[Preprocessing, ...] = ()

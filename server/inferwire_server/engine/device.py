@@ -19,7 +19,6 @@ from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, ModelKey, Terms
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import Tally, TallyOf
-from inferwire_server.engine.backend import Slot
 from inferwire_server.engine.brief_slot import LOOP, THREAD, Where
 from inferwire_server.engine.freeing import Freeing, resolve
 from inferwire_server.engine.model_slots import ModelSlots
@@ -46,7 +45,6 @@ class _Running(NamedTuple):
     model: ModelKey
     slots: ModelSlots
     number: int
-    slot: Slot
     where: Where
     run: SlotRun
     began_at: float
@@ -174,9 +172,8 @@ class Device:
         try:
             effects = self._scheduler.submit(job, self._clock(), waits=gathers)
         except ServingError as error:
-            error.is_of_job = True
             self.tally(job.model).refuse(job.work.executions)
-            raise
+            raise error.copy(is_of_job=True) from None
         if gathers and not self._is_gathering:
             self._is_gathering = True
             self._loop.call_soon(self._run_gathered)
@@ -215,7 +212,7 @@ class Device:
             self.cancel(job, reason, code)
         # One that was cancelled a moment before its inference began runs on: stop that too.
         for running in self._running.values():
-            running.slot.cancel()
+            running.run.cancel()
 
     def close(self) -> None:
         """Let the threads go. Jobs must have ended before."""
@@ -255,7 +252,7 @@ class Device:
             case Start():
                 self._start(effect)
             case Stop(model, slot):
-                self._running[model, slot].slot.cancel()
+                self._running[model, slot].run.cancel()
             case Unbound(binding, slot):
                 self._unbind(binding, slot)
             case Drained(model):
@@ -292,7 +289,7 @@ class Device:
         if placed.is_on_loop is not (where is LOOP):
             placed.is_on_loop = where is LOOP
             self._scheduler.set_brief(model, placed.is_on_loop)
-        running = _Running(model, slots, number, slot, where, SlotRun(slot, jobs), self._clock())
+        running = _Running(model, slots, number, where, SlotRun(slot, jobs), self._clock())
         self._running[model, number] = running
         steps = running.run.steps()
         if where is not LOOP:
@@ -344,8 +341,8 @@ class Device:
         """Have a thread run the steps that are left, in the slot that they were scheduled for."""
         model, slots, number = running.model, running.slots, running.number
         slots.end(running.where)
-        running.run.slot = slots[number]
-        self._running[model, number] = running = running._replace(slot=slots[number], where=THREAD)
+        running.run.go_on_in(slots[number])
+        self._running[model, number] = running = running._replace(where=THREAD)
         self._hand_over(running, steps)
 
     def _report(self, running: _Running) -> None:

@@ -33,7 +33,7 @@ class SlotRun:
     Attributes:
         outcomes: What each job gave, once all steps are done.
         fell_apart: Whether they failed as one inference, and each execution then ran alone.
-        slot: What runs them. Between two steps it may become another.
+        slot: What runs them.
     """
 
     fell_apart = False
@@ -59,6 +59,14 @@ class SlotRun:
     def fail(self, error: ServingError) -> None:
         """Give each job this error as its outcome, without a run."""
         self.outcomes = [error] * len(self._held)
+
+    def go_on_in(self, slot: Slot) -> None:
+        """Have another slot run the steps that are left. For whoever takes the steps, between two of them."""
+        self.slot = slot
+
+    def cancel(self) -> None:
+        """Stop the inference that runs, if the device can."""
+        self.slot.cancel()
 
     @property
     def given(self) -> list[Work]:
@@ -137,7 +145,7 @@ class SlotRun:
         profile = self.slot.profile()
         for job, work in wanted:
             if work.is_profiled:
-                job.profile = profile
+                job.take_profile(profile)
 
     def _outcome(self, call: Callable[[*Ts], T], *args: *Ts) -> T | ServingError:
         try:

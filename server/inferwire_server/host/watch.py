@@ -9,7 +9,6 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
 from contextlib import aclosing, suppress
-from errno import EMFILE, ENFILE
 from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
@@ -17,6 +16,8 @@ from typing import NamedTuple, cast
 
 import structlog
 import watchfiles
+
+from inferwire_server.errors import is_lack_of_files
 
 log = structlog.stdlib.get_logger()
 
@@ -267,8 +268,7 @@ async def _try(renew: Callable[[], Awaitable[object]], failure: str) -> bool:
         await renew()
     except Exception as error:  # noqa: BLE001 - what serves serves on, and the next change is followed again
         log.error(failure, reason=str(error))
-        cause = error if isinstance(error, OSError) else error.__cause__
-        return isinstance(cause, OSError) and cause.errno in (EMFILE, ENFILE)
+        return is_lack_of_files(error) or is_lack_of_files(error.__cause__)
     return False
 
 

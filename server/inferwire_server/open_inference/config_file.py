@@ -7,16 +7,23 @@ callers get fail the model, all of them in one message; those that only tune Tri
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from google.protobuf import text_format
 
 from inferwire_proto.element_types import BY_OIP, ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.stated_ports import StatedPort, StatedPorts
 from inferwire_server.errors import ServingError
-from inferwire_server.open_inference.model_config import RESHAPE, WITHOUT_EFFECT, is_yes, load_options, others_said
+from inferwire_server.open_inference.model_config import (
+    RESHAPE,
+    WITHOUT_EFFECT,
+    is_yes,
+    others_said,
+    settings_of,
+    those_said,
+)
 from inferwire_server.open_inference.stubs import model_config_pb2 as pb
 
 MIGRATION = "docs/from-triton.md says what maps to what"
@@ -53,13 +60,13 @@ class FileConfig:
 
     Attributes:
         source: What an error calls the file.
-        options: The settings.
+        settings: What it says as the model's `inferwire.toml` would.
         stated: What the model takes and gives.
         unused: The fields that say something and change nothing here.
     """
 
     source: str
-    options: LoadOptions
+    settings: Mapping[str, Any]
     stated: StatedPorts
     unused: tuple[str, ...]
 
@@ -76,23 +83,22 @@ def read_config_file(text: str, name: str | None, source: str) -> FileConfig:
     if problems:
         raise ServingError(Code.MODEL_FAILED, f"{source}: {'; '.join(problems)} ({MIGRATION})")
     try:
-        options = load_options(config, says_batch=says_batch, who=source)
+        settings = settings_of(config, says_batch=says_batch, who=source)
     except ServingError as error:
         raise ServingError(Code.MODEL_FAILED, f"{error.message} ({MIGRATION})") from error
     is_reshaped = is_yes(config.parameters[RESHAPE].string_value) if RESHAPE in config.parameters else False
     is_openvino = config.backend in ("", "openvino") and config.platform in ("", "openvino")
-    options = replace(
-        options,
-        shapes=options.shapes if is_reshaped else {},
-        properties=options.properties if is_openvino else {},
-        labels=next(iter(_label_files(config)), None),
-        file=config.default_model_filename or None,
-        warm_up=_warm_up(config),
-    )
+    settings |= {
+        "shapes": settings.get("shapes") if is_reshaped else None,
+        "properties": settings.get("properties") if is_openvino else None,
+        "labels": next(iter(_label_files(config)), None),
+        "file": config.default_model_filename or None,
+        "warm_up": _warm_up(config),
+    }
     unused = [field for field in others if not _lies_in(field, _READ_HERE)]
     own = WITHOUT_EFFECT if is_openvino else tuple(config.parameters)
     unused += [f"parameters.{parameter}" for parameter in sorted(config.parameters) if parameter in own]
-    return FileConfig(source, options, _stated(config, source), tuple(unused))
+    return FileConfig(source, those_said(settings), _stated(config, source), tuple(unused))
 
 
 def _parse(text: str, source: str) -> tuple[pb.ModelConfig, bool]:

@@ -6,11 +6,11 @@ Knows the message's fields, and not where it is from. Which of them may be there
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from google.protobuf.message import Message
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.errors import ServingError
 from inferwire_server.open_inference.stubs import model_config_pb2 as pb
 
@@ -45,8 +45,10 @@ WITHOUT_EFFECT = ("CPU_EXTENSION_PATH", "ENABLE_BATCH_PADDING", "SKIP_OV_DYNAMIC
 """Parameters of Triton's OpenVINO backend of which nothing depends here: libraries are loaded with --extension."""
 
 
-def load_options(config: pb.ModelConfig, *, says_batch: bool, who: str) -> LoadOptions:
-    """Give the settings; `says_batch` tells a largest batch of 0 from none, between which the message does not.
+def settings_of(config: pb.ModelConfig, *, says_batch: bool, who: str) -> dict[str, Any]:
+    """Give the settings as the model's `inferwire.toml` would say them.
+
+    `says_batch` tells a largest batch of 0 from none, between which the message does not.
 
     Raises:
         ServingError: UNIMPLEMENTED, with `who` says it, for instances on several devices.
@@ -54,18 +56,25 @@ def load_options(config: pb.ModelConfig, *, says_batch: bool, who: str) -> LoadO
     dynamic, sequences = config.dynamic_batching, config.sequence_batching
     device, slots = _instances(config.instance_group, who)
     parameters = {name: parameter.string_value for name, parameter in config.parameters.items()}
-    return LoadOptions(
-        device=parameters.get(_DEVICE) or device,
-        slots=slots,
-        version_policy=_version_policy(config.version_policy),
-        shapes=_shapes(config),
-        properties=_properties(parameters),
-        max_batch=config.max_batch_size if says_batch else None,
-        max_batch_delay_us=dynamic.max_queue_delay_microseconds or None,
-        preferred_batches=tuple(dynamic.preferred_batch_size),
-        max_sequences=sequences.oldest.max_candidate_sequences or None,
-        sequence_idle_s=sequences.max_sequence_idle_microseconds / 1e6 or None,
+    return those_said(
+        {
+            "device": parameters.get(_DEVICE) or device,
+            "slots": slots,
+            "version_policy": _version_policy(config.version_policy),
+            "shapes": _shapes(config),
+            "properties": _properties(parameters),
+            "max_batch": config.max_batch_size if says_batch else None,
+            "max_batch_delay_us": dynamic.max_queue_delay_microseconds or None,
+            "preferred_batches": list(dynamic.preferred_batch_size),
+            "max_sequences": sequences.oldest.max_candidate_sequences or None,
+            "sequence_idle_s": sequences.max_sequence_idle_microseconds / 1e6 or None,
+        }
     )
+
+
+def those_said(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the settings of which nothing is said: what is None or empty. A number of 0 says something."""
+    return {name: value for name, value in settings.items() if value not in (None, {}, [])}
 
 
 def others_said(message: Message, path: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import openvino as ov
 
 from inferwire_proto.errors import Code
+from inferwire_proto.model_formats import WEIGHTS_SUFFIXES
 from inferwire_server.core.model_options import Source
 from inferwire_server.core.specs import Dimension, ModelSpec, Shape
 from inferwire_server.core.stated_ports import StatedPorts
@@ -54,7 +55,7 @@ def read_model(core: Any, source: Source) -> ov.Model:
         UnfitSetting: For a setting of the operator's that does not fit it.
         ServingError: MODEL_FAILED if its inputs or outputs are not what they are said to be.
     """
-    model: ov.Model = core.read_model(source.path, source.weights)
+    model: ov.Model = core.read_model(source.path)
     if source.by_settings:
         check_inputs(model, (*source.free, *source.reshape), lambda name: ("shapes", name))
     with _blaming("shapes") if source.by_settings else nullcontext():
@@ -155,9 +156,9 @@ def _stamps(source: Source) -> Iterator[tuple[Path, tuple[int, ...]]]:
 
 def _files(source: Source) -> Iterator[Path]:
     yield source.path
-    if source.weights is not None:
-        yield source.weights
     if source.path.is_dir():
         yield from source.path.rglob("*")
     elif source.path.suffix == ".onnx":
         yield from source.path.parent.glob("*")  # any of which may hold its weights
+    elif source.path.suffix in WEIGHTS_SUFFIXES:
+        yield source.path.with_suffix(WEIGHTS_SUFFIXES[source.path.suffix])

@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from errno import EMFILE, ENFILE
 from glob import escape
 from pathlib import Path
 from stat import S_ISREG
@@ -30,9 +29,6 @@ _NOT_UTF8 = "its name, escaped here, is not UTF-8, expected one that is"
 
 SAVED_MODEL_SUFFIX = ".savedmodel"
 """The ending of a folder that is a SavedModel and lies in that of a version, as `model.savedmodel`."""
-
-LACKS = (EMFILE, ENFILE)
-"""The system's numbers for that no more files can be opened: that says nothing of what was to be read."""
 
 _LOAD = "what it is loaded with"
 """Who says the settings that a load brings."""
@@ -125,7 +121,7 @@ class Entry:
         return read_triton_config(self.config_file, None if self.is_named else self.name)
 
     def _layers(self, config: FileConfig | None) -> list[Layer]:
-        below = [] if config is None else [Layer(config.source, config.options.settings())]
+        below = [] if config is None else [Layer(config.source, config.settings)]
         own = [] if self.settings_file is None else [read_layer(self.settings_file)]
         return [*below, *own, *self.overrides]
 

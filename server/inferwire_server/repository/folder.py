@@ -22,9 +22,8 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_proto.model_formats import SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, is_lack_of_files
 from inferwire_server.repository.entries import (
-    LACKS,
     Entry,
     Overrides,
     as_utf8,
@@ -98,7 +97,7 @@ class Repository:
         try:
             return one_of_each(map(named_in_utf8, self._entries()))
         except OSError as error:
-            if error.errno in LACKS:
+            if is_lack_of_files(error):
                 raise  # callers are told of that, too, and to try again
             reason = f"the model repository '{as_utf8(str(self.root))}' cannot be read: {error.strerror}"
             raise ServingError(Code.INVALID_INPUT, reason) from error
@@ -163,7 +162,7 @@ def _entries_or_obstacle(path: Path) -> list[Entry]:
     try:
         return [] if path.name in _NO_MODELS else entries_at(path)
     except OSError as error:
-        if error.errno in LACKS:
+        if is_lack_of_files(error):
             raise
         return [Entry(path.name, "1", path, obstacle=unreadable(error))]
 
@@ -173,6 +172,6 @@ def _has_model(path: Path) -> bool:
     try:
         return path.name not in _NO_MODELS and bool(entries_at(path))
     except OSError as error:
-        if error.errno in LACKS:
+        if is_lack_of_files(error):
             raise
         return False

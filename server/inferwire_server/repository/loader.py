@@ -21,9 +21,9 @@ from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.version_states import VersionState
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, is_lack_of_files
 from inferwire_server.repository.catalogue import Catalogue, Served
-from inferwire_server.repository.entries import LACKS, Entry, Fingerprint, Overrides
+from inferwire_server.repository.entries import Entry, Fingerprint, Overrides
 from inferwire_server.repository.version_loads import VersionLoads
 
 log = structlog.stdlib.get_logger()
@@ -193,7 +193,7 @@ class Loader:
             entries = self._scan(overrides)
             return {entry: entry.fingerprint() for entry in entries if name in (None, entry.name)}
         except OSError as error:
-            if error.errno in LACKS:
+            if is_lack_of_files(error):
                 raise
             raise ServingError(Code.INVALID_INPUT, f"the model repository cannot be read: {error}") from error
 

@@ -5,12 +5,14 @@ Transports take `Model` and `Served` from here, as what these methods give: they
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from inferwire_proto.errors import Code
 from inferwire_server.call_threads import CallThreads
 from inferwire_server.core.layers import LayerTime, ModelGraph
-from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.models import Model, model_of
@@ -22,8 +24,6 @@ from inferwire_server.service.uploads import UploadService
 from inferwire_server.service.values import ServedModel, Target
 
 __all__ = ["Model", "ModelControl", "ModelService", "Served"]
-
-_AS_IT_IS = LoadOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +129,18 @@ class ModelService:
         """Give the model a job was submitted to."""
         return model_of(job)
 
-    async def load(self, name: str, options: LoadOptions = _AS_IT_IS) -> None:
+    async def load(self, name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Load a model of the repository, or load it anew without losing a request.
 
-        The options lie over its own settings until it is loaded anew.
+        The settings are as its `inferwire.toml` would say them, and lie over its own until it is loaded anew.
 
         Raises:
             ServingError: PERMISSION_DENIED, also for a property that is the operator's; MODEL_NOT_FOUND; or
                 MODEL_FAILED with the reason. What served before serves on.
         """
         loader = self._loader()
-        refuse_forbidden(options.properties)
-        await loader.load(name, options.settings())
+        refuse_forbidden(settings.get("properties", {}))
+        await loader.load(name, settings)
 
     async def unload(self, name: str) -> None:
         """Unload a model when it has run the jobs it has; do nothing for one that is not known.

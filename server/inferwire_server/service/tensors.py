@@ -122,7 +122,7 @@ class TensorService:
         """Keep outputs of an ended job, as far as their sessions may keep more; the job then has them no more."""
         if job.state is FINISHED:
             outputs = zip(job.work.outputs, job.outputs, strict=True)
-            job.outputs = tuple(self._shelved(tensor, keeps.get(position)) for position, tensor in outputs)
+            job.keep(tuple([self._shelved(tensor, keeps.get(position)) for position, tensor in outputs]))
 
     def release(self, session: Session, ids: Sequence[int]) -> None:
         """Free tensors of a session; pass over those it has not."""

@@ -11,6 +11,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batch_options import as_property, divide
 from inferwire_server.core.layers import ModelGraph
+from inferwire_server.core.model_layout import BLOB_SUFFIX, lay_out
 from inferwire_server.core.model_options import ModelOptions, Preprocessing, Source
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
@@ -19,7 +20,6 @@ from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
 from inferwire_server.host.blobs import BlobStore
-from inferwire_server.host.model_layout import BLOB_SUFFIX, lay_out
 from inferwire_server.service.forbidden_properties import refuse_forbidden
 from inferwire_server.service.values import UploadedModel
 

@@ -268,7 +268,7 @@ def test_a_model_without_states_has_nothing_to_bind() -> None:
 
 def test_they_tell_an_operator_what_is_bound() -> None:
     bindings = Bindings("m", BindingTerms(most=1, may_wait=True), 2)
-    first, _ = bindings.bind(0.0), bindings.bind(0.0)
+    first, _ = bindings.bind(print, 0.0), bindings.bind(print, 0.0)
     assert repr(bindings) == "<Bindings of m: 1/1 bound, 1 wait>"
     assert repr(first) == "<Binding of m: slot 2, 0 jobs>"
     bindings.release(first)

@@ -51,11 +51,13 @@ def test_a_job_that_has_not_ended_has_no_times() -> None:
 
 
 def test_a_failed_job_raises_why() -> None:
+    error = ServingError(Code.QUEUE_FULL, "full", retry_after_s=2.0)
     with pytest.raises(ServingError) as caught:
-        failed(ServingError(Code.QUEUE_FULL, "full", retry_after_s=2.0)).result()
+        failed(error).result()
     told = caught.value
     assert (told.code, told.message, str(told), told.retry_after_s) == (Code.QUEUE_FULL, "full", "full", 2.0)
     assert told.is_of_job
+    assert not error.is_of_job
 
 
 def test_a_failed_job_keeps_nothing_of_those_who_looked_at_it() -> None:
@@ -65,6 +67,15 @@ def test_a_failed_job_keeps_nothing_of_those_who_looked_at_it() -> None:
         with pytest.raises(ServingError, match="no"):
             job.result()
         assert job.error.__traceback__ is None
+
+
+def test_outputs_that_are_kept_elsewhere_are_those_of_a_finished_job() -> None:
+    job, kept = finished(), TENSOR._replace(data=b"", stored_as=7)
+    job.keep((kept,))
+    assert job.result() == (kept,)
+    for other, outputs in ((job, (kept, kept)), (a_job(), ()), (failed(), ())):
+        with pytest.raises(AssertionError, match=f"has no {len(outputs)} outputs to keep elsewhere; this is a bug"):
+            other.keep(outputs)
 
 
 def test_a_result_before_the_end_is_a_bug() -> None:

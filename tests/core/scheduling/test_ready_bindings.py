@@ -49,7 +49,7 @@ def test_a_run_costs_no_more_where_many_callers_wait() -> None:
 
 def test_they_are_in_order_and_change_their_places() -> None:
     ready = ReadyBindings()
-    first, second = Binding("m", 0), Binding("m", 1)
+    first, second = Binding("m", 0, print), Binding("m", 1, print)
     assert ready.first is None
     ready.put(second, (0, 2, 2))
     ready.put(first, (0, 1, 1))

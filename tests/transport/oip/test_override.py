@@ -13,7 +13,6 @@ import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.engine.device import Device
@@ -35,7 +34,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(model_repository=tmp_path / "models", allow_model_control=True)
 
 
-def read(config: Any, model: Model | None = None) -> LoadOptions:
+def read(config: Any, model: Model | None = None) -> dict[str, Any]:
     return read_override(json.dumps(config), "m", model)
 
 
@@ -44,49 +43,49 @@ async def a_model(*, device: str = "CPU") -> Model:
     return Model(FakeModel(echo_spec("m")), Device(device, Scheduler(1), Tallies().of), 2, "1", terms=Terms())
 
 
-READ: list[tuple[dict[str, Any], LoadOptions]] = [
-    ({}, LoadOptions()),
-    ({"name": "m", "platform": "openvino", "backend": "openvino"}, LoadOptions()),
-    ({"max_batch_size": "16"}, LoadOptions(max_batch=16)),
-    ({"maxBatchSize": 16}, LoadOptions(max_batch=16)),
-    ({"max_batch_size": 0}, LoadOptions(max_batch=0)),
-    ({"instance_group": [{"count": 3}]}, LoadOptions(slots=3)),
-    ({"instance_group": [{"kind": "KIND_GPU", "count": "3"}]}, LoadOptions(device="GPU", slots=3)),
-    ({"instance_group": [{"kind": "KIND_MODEL"}]}, LoadOptions()),
-    ({"version_policy": {"latest": {"num_versions": 2}}}, LoadOptions(version_policy="latest:2")),
-    ({"version_policy": {"latest": {}}}, LoadOptions(version_policy="latest:1")),
-    ({"version_policy": {"all": {}}}, LoadOptions(version_policy="all")),
-    ({"version_policy": {"specific": {"versions": [1, "3"]}}}, LoadOptions(version_policy="1,3")),
-    ({"version_policy": {"specific": {}}}, LoadOptions()),
+READ: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    ({"name": "m", "platform": "openvino", "backend": "openvino"}, {}),
+    ({"max_batch_size": "16"}, {"max_batch": 16}),
+    ({"maxBatchSize": 16}, {"max_batch": 16}),
+    ({"max_batch_size": 0}, {"max_batch": 0}),
+    ({"instance_group": [{"count": 3}]}, {"slots": 3}),
+    ({"instance_group": [{"kind": "KIND_GPU", "count": "3"}]}, {"device": "GPU", "slots": 3}),
+    ({"instance_group": [{"kind": "KIND_MODEL"}]}, {}),
+    ({"version_policy": {"latest": {"num_versions": 2}}}, {"version_policy": "latest:2"}),
+    ({"version_policy": {"latest": {}}}, {"version_policy": "latest:1"}),
+    ({"version_policy": {"all": {}}}, {"version_policy": "all"}),
+    ({"version_policy": {"specific": {"versions": [1, "3"]}}}, {"version_policy": "1,3"}),
+    ({"version_policy": {"specific": {}}}, {}),
     (
         {"dynamic_batching": {"preferred_batch_size": [4, 8], "max_queue_delay_microseconds": 100}},
-        LoadOptions(max_batch_delay_us=100, preferred_batches=(4, 8)),
+        {"max_batch_delay_us": 100, "preferred_batches": [4, 8]},
     ),
     (
         {"sequence_batching": {"oldest": {"max_candidate_sequences": 7}, "max_sequence_idle_microseconds": "2500000"}},
-        LoadOptions(max_sequences=7, sequence_idle_s=2.5),
+        {"max_sequences": 7, "sequence_idle_s": 2.5},
     ),
-    ({"sequence_batching": {"direct": {}}}, LoadOptions()),
-    ({"parameters": {"NUM_STREAMS": {"string_value": "2"}}}, LoadOptions(properties={"NUM_STREAMS": "2"})),
+    ({"sequence_batching": {"direct": {}}}, {}),
+    ({"parameters": {"NUM_STREAMS": {"string_value": "2"}}}, {"properties": {"NUM_STREAMS": "2"}}),
     (
         {"parameters": {"TARGET_DEVICE": {"string_value": "GPU.1"}, "HINT_BF16": {"string_value": "YES"}}},
-        LoadOptions(device="GPU.1", properties={"INFERENCE_PRECISION_HINT": "bf16"}),
+        {"device": "GPU.1", "properties": {"INFERENCE_PRECISION_HINT": "bf16"}},
     ),
     (
         {"parameters": {"HINT_BF16": {"string_value": "NO"}, "ENABLE_BATCH_PADDING": {"string_value": "YES"}}},
-        LoadOptions(),
+        {},
     ),
-    ({"input": [{**X, "dims": [2, -1]}], "output": [{**X, "label_filename": "a"}]}, LoadOptions(shapes={"x": [2, -1]})),
-    ({"max_batch_size": 8, "input": [{**X, "dims": [4]}]}, LoadOptions(max_batch=8, shapes={"x": [-1, 4]})),
-    ({"input": [X]}, LoadOptions()),
-    ({"input": [{**X, "format": "FORMAT_NHWC"}]}, LoadOptions()),
-    ({"model_transaction_policy": {"decoupled": False}, "response_cache": {"enable": False}}, LoadOptions()),
+    ({"input": [{**X, "dims": [2, -1]}], "output": [{**X, "label_filename": "a"}]}, {"shapes": {"x": [2, -1]}}),
+    ({"max_batch_size": 8, "input": [{**X, "dims": [4]}]}, {"max_batch": 8, "shapes": {"x": [-1, 4]}}),
+    ({"input": [X]}, {}),
+    ({"input": [{**X, "format": "FORMAT_NHWC"}]}, {}),
+    ({"model_transaction_policy": {"decoupled": False}, "response_cache": {"enable": False}}, {}),
 ]
 
 
-@pytest.mark.parametrize(("config", "options"), READ, ids=[json.dumps(config) for config, _ in READ])
-def test_what_a_configuration_says_is_read(config: dict[str, Any], options: LoadOptions) -> None:
-    assert read(config) == options
+@pytest.mark.parametrize(("config", "settings"), READ, ids=[json.dumps(config) for config, _ in READ])
+def test_what_a_configuration_says_is_read(config: dict[str, Any], settings: dict[str, Any]) -> None:
+    assert read(config) == settings
 
 
 OFF = "which this server does not offer; expected some of backend, dynamic_batching.max_queue_delay_microseconds, "
@@ -129,16 +128,16 @@ def test_what_is_no_json_is_refused(text: str) -> None:
 
 async def test_what_a_model_says_of_itself_changes_nothing() -> None:
     for model in (await a_model(), await a_model(device="GPU.1")):
-        assert read(describe(model, ("1",)), model) == LoadOptions(slots=2, version_policy="1", max_batch=0)
+        assert read(describe(model, ("1",)), model) == {"slots": 2, "version_policy": "1", "max_batch": 0}
 
 
 async def test_the_shape_that_a_model_has_is_no_new_one() -> None:
     model = await a_model()
-    assert read({"input": [{**X, "dims": [-1, 4]}]}, model).shapes == {}
-    assert read({"max_batch_size": 8, "input": [{**X, "dims": [4]}]}, model).shapes == {}
-    assert read({"max_batch_size": 8, "input": [{**X, "dims": [5]}]}, model).shapes == {"x": [-1, 5]}
-    assert read({"instance_group": [{"kind": "KIND_CPU"}]}, model).device is None
-    assert read({"instance_group": [{"kind": "KIND_GPU"}]}, model).device == "GPU"
+    assert "shapes" not in read({"input": [{**X, "dims": [-1, 4]}]}, model)
+    assert "shapes" not in read({"max_batch_size": 8, "input": [{**X, "dims": [4]}]}, model)
+    assert read({"max_batch_size": 8, "input": [{**X, "dims": [5]}]}, model)["shapes"] == {"x": [-1, 5]}
+    assert "device" not in read({"instance_group": [{"kind": "KIND_CPU"}]}, model)
+    assert read({"instance_group": [{"kind": "KIND_GPU"}]}, model)["device"] == "GPU"
 
 
 async def by_http(address: str, use: Callable[[Any], Any]) -> Any:

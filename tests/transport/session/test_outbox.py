@@ -164,7 +164,7 @@ def profiled(layers: int, error: ServingError | None = None) -> Job:
     job = ended() if error is None else Job("m", Work((), (0,)), submitted_at=0.0)
     if error is not None:
         job.end(error, 0.0)
-    job.profile = tuple(LayerTime("n" * 990, "Relu", "kernel") for _ in range(layers))
+    job.take_profile(tuple(LayerTime("n" * 990, "Relu", "kernel") for _ in range(layers)))
     return job
 
 

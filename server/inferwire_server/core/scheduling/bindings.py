@@ -40,7 +40,7 @@ class BindingTerms:
 
 @dataclass(eq=False, slots=True)
 class Binding:
-    """One caller's hold on a slot, or its wait for one. The scheduler alone changes it.
+    """One caller's hold on a slot, or its wait for one. The `Bindings` that made it alone change it.
 
     Attributes:
         slot: The number of its slot; None while it waits for one.
@@ -52,7 +52,7 @@ class Binding:
 
     model: Hashable
     slot: int | None
-    on_end: Callable[[Binding], Any] | None = None
+    on_end: Callable[[Binding], Any]
     jobs: int = 0
     has_states: bool = False
     is_ending: bool = False
@@ -87,8 +87,8 @@ class Bindings:
         """When the binding that has been idle longest ends; None where none is idle."""
         return self._idle.next_end
 
-    def bind(self, now: float, behind: Binding | None = None) -> Binding:
-        """Give a caller a slot, or have it wait for one.
+    def bind(self, on_end: Callable[[Binding], Any], now: float, behind: Binding | None = None) -> Binding:
+        """Give a caller a slot, or have it wait for one. `on_end` is for whoever hears of its end.
 
         A caller may always wait `behind` a binding of its own that is ending: that one's end makes room.
 
@@ -103,7 +103,7 @@ class Bindings:
                 "may be: come back when one has ended its sequence",
                 retry_after_s=1.0,
             )
-        binding = Binding(self._model, self._take_slot() if has_room else None)
+        binding = Binding(self._model, self._take_slot() if has_room else None, on_end)
         (self._bound.add if has_room else self._waiting.append)(binding)
         self._idle.begin(binding, now)
         return binding

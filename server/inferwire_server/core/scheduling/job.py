@@ -133,14 +133,14 @@ def outcome_of(result: Result) -> str:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Job:
-    """A submitted inference, or a stack of them. The scheduler alone changes it, but for two fields.
+    """A submitted inference, or a stack of them. It is changed by its methods alone.
 
-    Its slot sets the profile before the end; `on_end` may move the outputs elsewhere before anybody else reads them.
+    The scheduler calls them, but for two: `take_profile` is its slot's, and `on_end` may `keep` outputs elsewhere.
 
     Attributes:
         binding: The binding whose slot it runs in; None for any of the slots that callers share.
         caller: Whose it is: where several callers' jobs wait, they take turns. None for one that takes none.
-        profile: What each layer took, where that was asked for; set by the slot.
+        profile: What each layer took, where that was asked for.
         dropped: Which executions of a stack nobody waits for any more, by their positions in it.
         apart: What each execution of a stack gave, where neither `outputs` nor `error` can say it for all of them.
         timings: Where its time went, once it has ended; zero for what has not happened.
@@ -187,6 +187,16 @@ class Job:
             self.outputs = outputs
         self._close(FINISHED, now)
 
+    def take_profile(self, profile: tuple[LayerTime, ...]) -> None:
+        """Record what each layer took, also in what has failed. Called where the slot runs."""
+        self.profile = profile
+
+    def keep(self, outputs: tuple[Tensor, ...]) -> None:
+        """Record what is left of its outputs where some are kept elsewhere: before anybody else reads them."""
+        if self.state is not FINISHED or len(outputs) != len(self.outputs):
+            raise bug(f"{self!r} has no {len(outputs)} outputs to keep elsewhere")
+        self.outputs = outputs
+
     def drop(self, index: int) -> None:
         """Record that nobody waits for the execution at this position any more."""
         if self.state.is_terminal or not 0 <= index < self.work.executions:
@@ -197,7 +207,6 @@ class Job:
         """Record an end without outputs, and why: the state follows from the error's code."""
         if self.state.is_terminal:
             raise self._cannot_become(state_of(error))
-        error.is_of_job = True
         self.error = error
         self._close(state_of(error), now)
 
@@ -208,7 +217,7 @@ class Job:
             ServingError: Why it has none.
         """
         if self.error is not None:
-            raise self.error.copy()
+            raise self.error.copy(is_of_job=True)
         if self.state is not FINISHED:
             raise bug(f"the result of {self!r} was asked for before its end")
         return self.outputs

@@ -50,7 +50,7 @@ _SMOOTHING = 1 / 8
 
 
 class Run(NamedTuple):
-    """What a slot is running, since when, and the device time that its model was charged for it.
+    """What a slot is running, since when, and the device time that its model was charged for it. Its lane keeps it.
 
     Attributes:
         takes_place: Whether it takes one of the device's places.
@@ -204,6 +204,14 @@ class Lane:
         self.running[slot] = run
         self._line_up(binding)
         return slot
+
+    def take_place(self, slot: int) -> bool:
+        """Have what a slot runs take one of the device's places, however brief it was to be; say if it took none."""
+        run = self.running[slot]
+        if run.takes_place:
+            return False
+        self.running[slot] = run._replace(takes_place=True)
+        return True
 
     def end(self, slot: int) -> Run | None:
         """Take a slot back, and give what it ran; None if it ran nothing. One that is bound stays its binding's."""

@@ -137,8 +137,7 @@ class Scheduler:
         lane = self._taking(model)
         if lane.bindings is None:
             raise bug(f"model {model} has no slots to bind")
-        binding = lane.bindings.bind(now, behind)
-        binding.on_end = on_end
+        binding = lane.bindings.bind(on_end, now, behind)
         self._bound += 1
         return binding
 
@@ -155,10 +154,7 @@ class Scheduler:
 
     def take_place(self, model: ModelKey, slot: int) -> None:
         """Take note that what a slot runs is not brief after all: it takes a place, also where none is left."""
-        running = self._lane(model).running
-        if not running[slot].takes_place:
-            running[slot] = running[slot]._replace(takes_place=True)
-            self._taken += 1
+        self._taken += self._lanes[model].take_place(slot)
 
     def take_slots(self, model: ModelKey) -> bool:
         """Take the slots of a model away, unless it has jobs or keeps a caller's states; say whether they were taken.

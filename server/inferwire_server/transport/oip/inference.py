@@ -134,9 +134,8 @@ def output_form(parameters: Parameters, output_name: str) -> OutputForm | None:
 
 def _late(error: ServingError, timeout_s: float) -> ServingError:
     """Say where the time limit comes from that has passed: many callers pass one in seconds."""
-    told = ServingError(error.code, f"{error.message}: parameter 'timeout' is {round(timeout_s * 1e6)} microseconds")
-    told.is_of_job = error.is_of_job
-    return told
+    sentence = f"{error.message}: parameter 'timeout' is {round(timeout_s * 1e6)} microseconds"
+    return ServingError(error.code, sentence, is_of_job=True)
 
 
 def _classes(parameters: Parameters, what: str) -> TopClasses | None:

@@ -6,23 +6,23 @@ name be written in two ways. What of it is not offered here is refused, all of i
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import orjson
 from google.protobuf import json_format
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.open_inference.model_config import OFFERED, load_options, others_said
+from inferwire_server.open_inference.model_config import OFFERED, others_said, settings_of, those_said
 from inferwire_server.open_inference.stubs import model_config_pb2 as pb
 from inferwire_server.service.models import Model
 from inferwire_server.transport.oip.metadata import PLATFORM, dimensions
 
 
-def read_override(text: str, name: str, model: Model | None) -> LoadOptions:
-    """Read the configuration that a model is to be loaded with; `model` is what it is now, if it is ready.
+def read_override(text: str, name: str, model: Model | None) -> dict[str, Any]:
+    """Read the configuration that a model is to be loaded with, as its `inferwire.toml` would say it.
+
+    `model` is what it is now, if it is ready.
 
     Raises:
         ServingError: INVALID_INPUT if it is none, or UNIMPLEMENTED naming all that is not offered.
@@ -30,19 +30,19 @@ def read_override(text: str, name: str, model: Model | None) -> LoadOptions:
     config, says_batch = _parse(text, name)
     who = f"the config of the load of model '{name}'"
     _check(config, name, who)
-    options = load_options(config, says_batch=says_batch, who=who)
-    return options if model is None else _changed(options, model)
+    settings = settings_of(config, says_batch=says_batch, who=who)
+    return settings if model is None else _changed(settings, model)
 
 
-def _changed(options: LoadOptions, model: Model) -> LoadOptions:
+def _changed(settings: dict[str, Any], model: Model) -> dict[str, Any]:
     """Leave out what the model is already: where it runs, and which shapes it has."""
     is_on = model.device.name.partition(".")[0]
     known = {port.oip_name: list(dimensions(port)) for port in model.spec.inputs}
-    return replace(
-        options,
-        device=None if options.device == is_on else options.device,
-        shapes={name: shape for name, shape in options.shapes.items() if known.get(name) != shape},
-    )
+    shapes: dict[str, list[int]] = settings.get("shapes", {})
+    settings["shapes"] = {name: shape for name, shape in shapes.items() if known.get(name) != shape}
+    if settings.get("device") == is_on:
+        del settings["device"]
+    return those_said(settings)
 
 
 def _check(config: pb.ModelConfig, name: str, who: str) -> None:

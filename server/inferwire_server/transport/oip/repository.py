@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.load_options import LoadOptions
 from inferwire_server.core.version_states import VersionState
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
@@ -59,15 +59,14 @@ async def load(services: Services, name: str, parameters: Mapping[str, object]) 
         ServingError: MODEL_NOT_FOUND or MODEL_FAILED with the reason, PERMISSION_DENIED, or INVALID_INPUT or
             UNIMPLEMENTED for a parameter.
     """
-    options = _options(services, name, parameters)
+    settings = _settings(services, name, parameters)
     try:
-        await services.models.load(name, options)
+        await services.models.load(name, settings)
     except ServingError as error:
-        error.status = _LOAD_FAILURES.get(error.code, error.status)
-        raise
+        raise error.copy(status=_LOAD_FAILURES.get(error.code)) from error
 
 
-def _options(services: Services, name: str, parameters: Mapping[str, object]) -> LoadOptions:
+def _settings(services: Services, name: str, parameters: Mapping[str, object]) -> dict[str, Any]:
     """Read what a load asks for beside the model's own settings."""
     for parameter in sorted(parameters):
         if parameter.startswith("file:"):
@@ -83,4 +82,4 @@ def _options(services: Services, name: str, parameters: Mapping[str, object]) ->
     config = parameters.get("config", "")
     if not isinstance(config, str):
         raise invalid_input(f"parameter 'config' of the load of model '{name}' is {config!r}, expected a string")
-    return read_override(config, name, services.models.ready(name)) if config else LoadOptions()
+    return read_override(config, name, services.models.ready(name)) if config else {}

@@ -187,10 +187,8 @@ def _unary(call: RawCall) -> UnaryCall:
 
 
 def _refusing(sentence: str) -> Call:
-    error = ServingError(Code.UNIMPLEMENTED, sentence)
-
     async def refuse(request: Any, context: Context) -> Any:  # noqa: ARG001 - takes what every call takes
-        raise error.copy()
+        raise ServingError(Code.UNIMPLEMENTED, sentence)
 
     return refuse
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.model_layout import ModelLayout, lay_out
 from inferwire_server.errors import ServingError
-from inferwire_server.host.model_layout import ModelLayout, lay_out
 
 
 @pytest.mark.parametrize(("suffix", "weights"), [(".xml", "model.bin"), (".pdmodel", "model.pdiparams")])
