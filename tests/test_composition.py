@@ -27,7 +27,8 @@ async def test_the_log_says_nothing_of_models_where_there_is_nothing_to_read() -
     with capture_logs() as logged:
         async with compose(Settings(allow_uploads=True), FakeBackend({})) as composition:
             assert not composition.catalogue.statuses()
-    assert logged == []
+    # What killed servers have left on this machine may be removed meanwhile, which the log tells.
+    assert [line for line in logged if "models" in line["event"]] == []
 
 
 async def test_metrics_are_there_though_no_more_files_can_be_opened() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 
@@ -25,11 +26,13 @@ logging.getLogger("opentelemetry.sdk.trace.sampling").warning("no such sampler")
 
 
 EVENT = """
+import sys
 import structlog
 from inferwire_server import logs
 
-logs.configure("json", "info")
-structlog.get_logger().warning("model failed", model="digits", reason="a long text")
+logs.configure(sys.argv[1], "info")
+reason = "Exception from src/core.cpp:84:\\nno such file:\\nmodel.xml"
+structlog.get_logger().warning("model failed", model="digits", version="1", device="CPU", reason=reason)
 """
 
 
@@ -61,5 +64,14 @@ def test_they_are_told_again_after_a_minute() -> None:
 
 
 def test_a_line_begins_with_when_what_happened() -> None:
-    done = subprocess.run((sys.executable, "-c", EVENT), capture_output=True, text=True, check=True)
-    assert list(json.loads(done.stderr)) == ["timestamp", "level", "event", "model", "reason"]
+    done = subprocess.run((sys.executable, "-c", EVENT, "json"), capture_output=True, text=True, check=True)
+    line = json.loads(done.stderr)
+    assert list(line) == ["timestamp", "level", "event", "model", "version", "device", "reason"]
+    assert line["reason"].startswith("Exception from")
+
+
+def test_a_line_for_people_is_short_and_in_the_order_of_what_it_tells() -> None:
+    done = subprocess.run((sys.executable, "-c", EVENT, "console"), capture_output=True, text=True, check=True)
+    assert re.sub(" +", " ", re.sub(r"\d", "0", done.stderr)).rstrip() == (
+        "0000-00-00 00:00:00 [warning ] model failed model=digits version=0 device=CPU reason='no such file: model.xml'"
+    )

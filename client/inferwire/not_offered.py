@@ -40,6 +40,10 @@ TOP_LEVEL = frozenset(
 
 
 _FILE = "pass the original file to read_model() or compile_model(), or write IR with openvino"
+_CONVERTED = (
+    "pass the original file to read_model() or compile_model(), or convert with openvino beside inferwire: "
+    "compile_model() takes its models too"
+)
 _GRAPH = "build or change the graph with openvino, save it as IR, and pass that file to read_model() or compile_model()"
 _INNER = "the graph is on the server; look at it or change it with openvino, save it, and give read_model() that file"
 _OF_GRAPHS = ("_offline_transformations", "passes", "utils.node_factory", "utils.types")
@@ -47,7 +51,7 @@ _LIBRARY = "the server's operator loads a library of operations with --extension
 _PLUGINS = "plugins are the server's, and its operator's to install"
 
 _INSTEAD: Mapping[str, str] = {
-    "openvino.convert_model()": _FILE,
+    "openvino.convert_model()": _CONVERTED,
     "openvino.save_model()": _FILE,
     "openvino.serialize()": _FILE,
     "building a graph with openvino.Model()": _GRAPH,

@@ -9,6 +9,7 @@ from time import monotonic
 
 import structlog
 
+from inferwire_proto.openvino_errors import without_places
 from inferwire_server.log_lines import LineHandler
 from inferwire_server.log_words import LEVELS, LogFormat, LogLevel
 
@@ -50,10 +51,12 @@ def configure(log_format: LogFormat, log_level: LogLevel) -> None:
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.TimeStamper("%Y-%m-%d %H:%M:%S", utc=False)
+        if is_console
+        else structlog.processors.TimeStamper("iso", utc=True),
     ]
     renderer: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
+        [_tell_reasons_in_short, _console_renderer()]
         if is_console
         else [
             structlog.processors.ExceptionRenderer(_TRACEBACKS),
@@ -77,6 +80,24 @@ def configure(log_format: LogFormat, log_level: LogLevel) -> None:
     )
     logging.basicConfig(handlers=[handler], force=True)
     set_level(log_level)
+
+
+def _console_renderer() -> structlog.dev.ConsoleRenderer:
+    """Show fields in the order in which an event has them: what it is about, then what became of it."""
+    return structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(),
+        exception_formatter=structlog.dev.plain_traceback,
+        sort_keys=False,
+    )
+
+
+def _tell_reasons_in_short(
+    _logger: object, _method: str, fields: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Leave out where in OpenVINO's sources an error arose: where people read along, it hides what went wrong."""
+    if isinstance(reason := fields.get("reason"), str):
+        fields["reason"] = " ".join(without_places(reason).split())
+    return fields
 
 
 def _begin_with_event(_logger: object, _method: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:

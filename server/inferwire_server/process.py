@@ -97,7 +97,7 @@ async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -
     """
     calls = await threads.close(_END_S)
     if not has_stopped:
-        log.warning("an inference or a load did not stop, the process ends without it")
+        log.warning("an inference, a load or the freeing of models did not end, the process ends without it")
     if calls:
         log.warning("calls did not end, the process ends without them", calls=calls)
     if calls or not has_stopped:

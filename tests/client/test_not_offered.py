@@ -113,6 +113,13 @@ def test_operations_can_be_imported_and_not_used() -> None:
             "openvino.save_model()",
             "pass the original file to read_model() or compile_model(), or write IR with openvino",
         ),
+        (
+            "openvino.convert_model()",
+            (
+                "pass the original file to read_model() or compile_model(), or convert with openvino beside inferwire: "
+                "compile_model() takes its models too"
+            ),
+        ),
         ("openvino.Model.evaluate", "compile the model and infer"),
         ("openvino.Model.add_results", "build or change the graph with openvino"),
         ("openvino.Core.register_plugin", "plugins are the server's"),

@@ -43,7 +43,7 @@ SLOW_INPUT = {"inputs": [{"name": "data", "datatype": "FP32", "shape": [1], "dat
 END_S = 60
 WAITING_FOR_CACHE = "waiting for another that compiles into the cache"
 LEFT = "calls did not end, the process ends without them"
-UNENDED = "an inference or a load did not stop, the process ends without it"
+UNENDED = "an inference, a load or the freeing of models did not end, the process ends without it"
 
 
 def get(server: ServerProcess, path: str) -> Any:
