@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from errno import EMFILE, ENFILE
 from mmap import ALLOCATIONGRANULARITY, mmap
 from pathlib import Path
 from stat import S_ISREG
@@ -44,6 +45,7 @@ class SharedSegments:
         Raises:
             ServingError: PERMISSION_DENIED for a key that is not allowed; INVALID_INPUT for one that is no key, of
                 which there is none, or that has fewer bytes; TOO_LARGE if there is no memory for it.
+            OSError: If no more files can be opened.
         """
         if offset < 0 or byte_size <= 0:
             raise invalid_input(
@@ -71,6 +73,8 @@ class SharedSegments:
         try:
             return os.open(self._folder / name, _FLAGS)
         except OSError as error:
+            if error.errno in (EMFILE, ENFILE):
+                raise  # callers are told of that, too, and to try again
             raise invalid_input(f"Unable to open shared memory region: '{key}': {error.strerror}") from error
 
 
@@ -130,6 +134,8 @@ def _mapped(descriptor: int, key: str, offset: int, byte_size: int) -> Segment:
         begin = offset - offset % ALLOCATIONGRANULARITY
         memory = mmap(descriptor, end - begin, offset=begin)
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+            raise
         raise ServingError(
             Code.TOO_LARGE, f"there is no room for {byte_size} bytes of shared memory key '{key}': {error}"
         ) from error

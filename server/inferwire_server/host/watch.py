@@ -31,7 +31,7 @@ _AGAIN_S = 10.0
 failed for what passes."""
 
 _PASSING = (EMFILE, ENFILE, EIO)
-"""The system's numbers for what passes without a change of any file: that no more can be opened, or a disk has failed."""
+"""The system's numbers for what passes without a change of any file: no more can be opened, or a disk has failed."""
 
 
 async def for_a_look() -> None:
@@ -244,9 +244,9 @@ async def follow(
     """Renew what is served after every change; if that fails, the log says so, and why.
 
     What tells of changes may fail, too: it is begun anew after a while, and until it tells again, what is served is
-    renewed whether there was a change or not. A renewal that fails for what passes, as that no more files can be opened,
-    is tried again after a while: no change may follow, and what a caller can bring about is not to keep a key that was
-    taken away.
+    renewed whether there was a change or not. A renewal that fails for what passes, as where no more files can be
+    opened, is tried again after a while: no change may follow, and what a caller can bring about is not to keep a key
+    that was taken away.
     """
     told = ""
     while True:
