@@ -17,13 +17,14 @@ _PIECE_BYTES = select.PIPE_BUF
 
 
 def let_nobody_wait(descriptor: int) -> None:
-    """Have lines that libraries write by themselves be lost as well, where it is a pipe that nobody reads.
+    """Have what finds no room be lost, a library's own lines too, where it is a pipe or terminal that nobody reads.
 
-    The pipe is opened anew for that: others who write to it may have it as it was opened before, and they wait.
+    It is opened anew for that: others who write to it may have it as it was opened before, and they wait. A terminal
+    that has some room takes no line at once for which it has not enough, and whoever writes one waits.
     """
     with suppress(OSError):  # it is another user's, or closed
-        if S_ISFIFO(os.fstat(descriptor).st_mode):
-            opened = os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
+        if S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
+            opened = os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
             os.dup2(opened, descriptor)
             os.close(opened)
 

@@ -77,6 +77,15 @@ def test_a_folder_is_no_picture(run: Run, tmp_path: Path) -> None:
     assert f"--plot is {tmp_path / 'latencies.png'}, which is a folder, expected a file" in done.stderr
 
 
+def test_a_plot_for_which_the_disk_has_no_room_is_named(run: Run, tmp_path: Path) -> None:
+    plot = tmp_path / "latencies.png"
+    plot.symlink_to("/dev/full")
+    done = run("bench", "digits_mlp", "--number", "20", "--plot", plot)
+    assert "20 answered" in done.stdout
+    sentence = f"inferwire: --plot is {plot}, which cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -159,10 +159,11 @@ def test_a_terminal_on_which_nothing_can_change_is_shown_one_look(server: Server
         assert terminal.end() == 0
 
 
-def test_an_interrupt_ends_it_as_well(server: ServerProcess) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_it_as_well(server: ServerProcess, number: signal.Signals) -> None:
     with watching(server) as terminal:
         terminal.wait_for("digits_mlp", times=2)
-        terminal.process.send_signal(signal.SIGINT)
+        terminal.process.send_signal(number)
         assert terminal.end() == 0
         assert terminal.has_echo()
 

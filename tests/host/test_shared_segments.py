@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 import pytest
 
@@ -53,6 +54,19 @@ def test_what_was_written_is_seen_where_it_lies(
         file.write(b"!")
     assert view[:1] == b"!"
     assert repr(segment) == f"<Segment of '{key}'>"
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_where_no_more_files_can_be_opened_it_is_not_the_key_that_is_wrong(segments: SharedSegments, left: int) -> None:
+    next_file = os.dup(0)
+    os.close(next_file)
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    setrlimit(RLIMIT_NOFILE, (next_file + left, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            segments.open("demo_one", 0, 1)
+    finally:
+        setrlimit(RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("data", [b"abc", memoryview(b"abcdef")[::1][1:4], b""])

@@ -8,7 +8,7 @@ import shutil
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
-from errno import EMFILE, ENFILE
+from errno import EIO, EMFILE, ENFILE
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -352,9 +352,9 @@ async def test_a_watch_that_fails_is_begun_anew_and_what_it_missed_is_looked_at(
     assert {line["event"] for line in logs} == {"changes are not seen at once"}
 
 
-@pytest.mark.parametrize("number", [EMFILE, ENFILE])
-async def test_a_renewal_for_which_no_file_can_be_opened_is_tried_again_without_a_change(number: int) -> None:
-    shortage = OSError(number, "Too many open files")
+@pytest.mark.parametrize("number", [EMFILE, ENFILE, EIO])
+async def test_a_renewal_that_fails_for_what_passes_is_tried_again_without_a_change(number: int) -> None:
+    shortage = OSError(number, os.strerror(number))
     wrapped = ServingError(Code.INVALID_INPUT, "the keys cannot be read")
     wrapped.__cause__ = shortage
     failures: list[Exception | None] = [shortage, wrapped, ServingError(Code.INVALID_INPUT, "no keys"), None]

@@ -1,11 +1,17 @@
-"""The log of a bug: where it happened, and nothing of what callers sent."""
+"""The log of a server: of a bug, where it happened and nothing of what callers sent; nobody waits for its reader."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from contextlib import closing
+from http.client import HTTPConnection
 
 import pytest
+
+from inferwire_cli.health import is_ready
+from inferwire_cli.server_process import HOST, ServerProcess, end, free_ports, has_ended_within
 
 PROGRAM = """
 import sys, structlog
@@ -28,3 +34,29 @@ def test_a_traceback_has_no_values(log_format: str) -> None:
     assert "RuntimeError" in done.stderr
     assert "infer" in done.stderr
     assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_calls_do_not_wait_for_a_terminal_that_shows_nothing_more(workers: str) -> None:
+    grpc_port, http_port = free_ports(2)
+    shown, terminal = os.openpty()
+    flags = ["--allow-uploads", "--log-level", "debug", "--workers", workers]
+    ports = ["--grpc-port", str(grpc_port), "--http-port", str(http_port)]
+    command = [sys.executable, "-m", "inferwire_cli", "serve", *flags, *ports]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal, process_group=0)
+    server = ServerProcess(process, grpc_port, http_port)
+    try:
+        while not is_ready(HOST, http_port):
+            assert not has_ended_within(server, 0.05)
+        for _ in range(8):
+            # Each connection may reach another worker.
+            with closing(HTTPConnection(HOST, http_port, timeout=60)) as http:
+                for length in range(1000, 1064):
+                    http.request("GET", f"/v2/models/{'x' * length}")
+                    assert http.getresponse().read()
+        assert end(server) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+        os.close(shown)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from inferwire_cli.bench.report import Measured
-from inferwire_cli.terminal import MisuseError
+from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -32,7 +32,11 @@ def check_plot(path: Path) -> None:
 
 
 def save_plot(measured: Measured, path: Path) -> None:
-    """Draw the histogram of the latencies with their median and their 99th percentile."""
+    """Draw the histogram of the latencies with their median and their 99th percentile.
+
+    Raises:
+        CommandError: If the file cannot be written.
+    """
     from matplotlib.figure import Figure
 
     latencies = measured.tally.samples.column("latency")
@@ -49,4 +53,7 @@ def save_plot(measured: Measured, path: Path) -> None:
         f"{measured.name}: {measured.per_second:,.0f} inferences/s, {measured.path}, {measured.concurrency} in flight"
     )
     axes.legend()
-    figure.savefig(path)
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise CommandError(f"--plot is {path}, which cannot be written: {why_not_read(error)}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -24,11 +25,14 @@ def pressed_keys() -> Generator[Wait]:
         yield _wait_without_keys
         return
     before = termios.tcgetattr(sys.stdin)
+    # To be ended is as Ctrl-C: the terminal is to be left as it was.
+    ending = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         tty.setcbreak(sys.stdin, termios.TCSANOW)  # what was pressed before counts, too
         yield _wait_for_key
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGTERM, ending)
 
 
 def _wait_for_key(seconds: float) -> str:

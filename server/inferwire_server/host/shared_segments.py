@@ -16,7 +16,7 @@ from stat import S_ISREG
 import numpy as np
 
 from inferwire_proto.errors import Code
-from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.errors import ServingError, invalid_input, is_lack_of_files
 
 FOLDER = Path("/dev/shm")  # noqa: S108 - nothing is created there
 """Where the system shows shared memory as files."""
@@ -44,6 +44,7 @@ class SharedSegments:
         Raises:
             ServingError: PERMISSION_DENIED for a key that is not allowed; INVALID_INPUT for one that is no key, of
                 which there is none, or that has fewer bytes; TOO_LARGE if there is no memory for it.
+            OSError: If no more files can be opened.
         """
         if offset < 0 or byte_size <= 0:
             raise invalid_input(
@@ -71,6 +72,8 @@ class SharedSegments:
         try:
             return os.open(self._folder / name, _FLAGS)
         except OSError as error:
+            if is_lack_of_files(error):
+                raise  # callers are told of that, too, and to try again
             raise invalid_input(f"Unable to open shared memory region: '{key}': {error.strerror}") from error
 
 
@@ -130,6 +133,8 @@ def _mapped(descriptor: int, key: str, offset: int, byte_size: int) -> Segment:
         begin = offset - offset % ALLOCATIONGRANULARITY
         memory = mmap(descriptor, end - begin, offset=begin)
     except (OSError, ValueError) as error:
+        if is_lack_of_files(error):
+            raise
         raise ServingError(
             Code.TOO_LARGE, f"there is no room for {byte_size} bytes of shared memory key '{key}': {error}"
         ) from error

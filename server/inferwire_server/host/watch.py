@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
 from contextlib import aclosing, suppress
+from errno import EIO
 from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
@@ -29,7 +30,7 @@ _LOOK_S = 1.0
 
 _AGAIN_S = 10.0
 """How long it is from a watch that failed to the next, and from one renewal to the next meanwhile; and from one that
-failed since no more files can be opened."""
+failed for what passes."""
 
 
 async def for_a_look() -> None:
@@ -242,8 +243,9 @@ async def follow(
     """Renew what is served after every change; if that fails, the log says so, and why.
 
     What tells of changes may fail, too: it is begun anew after a while, and until it tells again, what is served is
-    renewed whether there was a change or not. A renewal that fails since no more files can be opened is tried again
-    after a while: no change may follow, and what a caller can bring about is not to keep a key that was taken away.
+    renewed whether there was a change or not. A renewal that fails for what passes, as where no more files can be
+    opened, is tried again after a while: no change may follow, and what a caller can bring about is not to keep a key
+    that was taken away.
     """
     told = ""
     while True:
@@ -263,13 +265,18 @@ async def follow(
 
 
 async def _try(renew: Callable[[], Awaitable[object]], failure: str) -> bool:
-    """Renew, and say whether to try again though nothing changes: no more files can be opened for now."""
+    """Renew, and say whether to try again though nothing changes."""
     try:
         await renew()
     except Exception as error:  # noqa: BLE001 - what serves serves on, and the next change is followed again
         log.error(failure, reason=str(error))
-        return is_lack_of_files(error) or is_lack_of_files(error.__cause__)
+        return _passes(error) or _passes(error.__cause__)
     return False
+
+
+def _passes(error: BaseException | None) -> bool:
+    """Whether an error passes without a change of any file: no more can be opened, or a disk has failed."""
+    return is_lack_of_files(error) or (isinstance(error, OSError) and error.errno == EIO)
 
 
 def _why(error: Exception) -> str:

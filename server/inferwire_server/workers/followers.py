@@ -17,6 +17,7 @@ import structlog
 
 from inferwire_server.crew import Crew
 from inferwire_server.errors import bug
+from inferwire_server.log_lines import let_nobody_wait
 from inferwire_server.settings import Settings
 from inferwire_server.workers.processes import Workers
 from inferwire_server.workers.silence import WorkerPatience, attend, until_ready
@@ -189,6 +190,8 @@ class Followers:
             process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, start_new_session=True)
         except OSError as error:
             raise ChildProcessError(f"worker {index + 1} cannot be started: {error.strerror}") from error
+        # The event loop has had the new process's standard error wait again, which is this one's as well.
+        let_nobody_wait(2)
         told, says = process.stdin, process.stdout
         if told is None or says is None:
             raise bug("a process was started without the pipes it was asked to have")
