@@ -171,6 +171,14 @@ def test_an_input_is_checked_to_its_bytes() -> None:
     assert refusal(a_model(), ("a", tensor)) == "input 'a' of model 'm' has 2 bytes, expected 3 for u8[3]"
 
 
+@pytest.mark.parametrize("begin", [b"\xff\xd8\xff\xe0", b"\x89PNG\r\n\x1a\n"])
+def test_who_sends_a_picture_for_pixels_is_told_what_takes_one(begin: bytes) -> None:
+    tensor = Tensor(BY_NAME["u8"], (3,), begin + bytes(10))
+    assert refusal(a_model(), ("a", tensor)).endswith(
+        "for u8[3]; a JPEG or PNG file is for a model whose settings have encoded = true"
+    )
+
+
 # --- names
 
 

@@ -24,6 +24,9 @@ _FEW_BYTES = 1 << 12
 MOST_STRINGS = 1 << 13
 """How many strings of an input are looked at before it is admitted, in about a millisecond."""
 
+_PICTURES = (b"\xff\xd8\xff", b"\x89PNG")
+"""What the files of pictures begin with."""
+
 
 def is_left_to_slot(tensor: Tensor) -> bool:
     """Whether a tensor has so many strings that a slot checks them as it reads them, and not the loop.
@@ -82,9 +85,16 @@ def check_content(prefix: str, tensor: Tensor) -> None:
     expected = tensor.element_type.byte_size(tensor.shape)
     if tensor.byte_size != expected:
         what = describe(tensor.element_type, tensor.shape)
-        raise invalid_input(f"{prefix} has {tensor.byte_size} bytes, expected {expected} for {what}")
+        advice = advice_on_picture(tensor.data)
+        raise invalid_input(f"{prefix} has {tensor.byte_size} bytes, expected {expected} for {what}{advice}")
     if tensor.element_type.name == "boolean" and not _are_booleans(tensor):
         raise invalid_input(f"{prefix} has a boolean that is neither 0 nor 1")
+
+
+def advice_on_picture(data: bytes | bytearray | memoryview) -> str:
+    """Tell whoever sends a picture's file in place of its pixels which models take one; nothing for other bytes."""
+    is_picture = bytes(data[:4]).startswith(_PICTURES)
+    return "; a JPEG or PNG file is for a model whose settings have encoded = true" if is_picture else ""
 
 
 def _are_booleans(tensor: Tensor) -> bool:

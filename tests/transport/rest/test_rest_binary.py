@@ -169,6 +169,8 @@ async def test_a_whole_body_must_tell_its_shape(rest: Rest) -> None:
     for size in (7, 17):
         expected = f"input 'x' of model 'echo' has {size} bytes, expected a multiple of 16 for f32[?,4]"
         assert sentence(await post(rest, "echo", b"", bytes(size), 0)) == expected
+    picture = b"\xff\xd8\xff\xe0" + bytes(3)
+    assert "settings have encoded = true" in sentence(await post(rest, "echo", b"", picture, 0))
 
 
 async def test_what_json_cannot_carry_is_to_be_asked_for_as_bytes(rest: Rest) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
 from inferwire_server.core.specs import ModelSpec, PortSpec
-from inferwire_server.core.tensor_checks import check_shape
+from inferwire_server.core.tensor_checks import advice_on_picture, check_shape
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.http.exchange import Body
@@ -102,12 +102,12 @@ def raw_input(spec: ModelSpec, body: Body) -> tuple[str, Tensor]:
         )
     port = spec.inputs[0]
     input_type(datatype_of(port.element_type), port.oip_name, spec.name)
-    shape = _raw_shape(spec, port, len(body))
+    shape = _raw_shape(spec, port, body)
     data = strings.pack([bytes(body)]) if port.element_type.is_string else memoryview(body)
     return port.oip_name, Tensor(port.element_type, shape, data)
 
 
-def _raw_shape(spec: ModelSpec, port: PortSpec, byte_size: int) -> tuple[int, ...]:
+def _raw_shape(spec: ModelSpec, port: PortSpec, body: Body) -> tuple[int, ...]:
     """Find the one shape that a raw body can have. A string tensor is one string."""
     dimensions = port.shape
     if dimensions is None:
@@ -122,12 +122,12 @@ def _raw_shape(spec: ModelSpec, port: PortSpec, byte_size: int) -> tuple[int, ..
         raise _shapeless(spec, port)
     if -1 in shape:
         row = port.element_type.byte_size([1 if length == -1 else length for length in shape])
-        if row and byte_size % row:
+        if row and len(body) % row:
             raise invalid_input(
-                f"input '{port.oip_name}' of model '{spec.name}' has {byte_size} bytes, "
-                f"expected a multiple of {row} for {port.element_type.name}{port.shape_text}"
+                f"input '{port.oip_name}' of model '{spec.name}' has {len(body)} bytes, "
+                f"expected a multiple of {row} for {port.element_type.name}{port.shape_text}{advice_on_picture(body)}"
             )
-        shape[shape.index(-1)] = byte_size // row if row else 0
+        shape[shape.index(-1)] = len(body) // row if row else 0
     return tuple(shape)
 
 
