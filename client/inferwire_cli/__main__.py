@@ -6,11 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
 from inferwire_cli.extras import MissingExtraError, needs_extra
+from inferwire_cli.streams import complain, flush_or_forget
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,19 +20,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return run(words)
     except MissingExtraError as missing:
-        sys.stderr.write(f"{missing}\n")
+        complain(str(missing))
         return MISUSE
     except KeyboardInterrupt:
         # Loading the commands takes long enough for somebody to think better of it.
         return INTERRUPTED
     except OSError as error:
-        # Help has nowhere to go; commands tell of what they cannot print themselves. What of it is not written by now
-        # must not raise again as the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Help has nowhere to go; commands tell of what they cannot print themselves.
+        flush_or_forget(sys.stdout)
         if isinstance(error, BrokenPipeError):  # who reads has had enough, as `head` does
             return 0
-        with suppress(OSError):
-            sys.stderr.write(f"inferwire: {error}\n")
+        complain(f"inferwire: {error}")
         return FAILED
 
 

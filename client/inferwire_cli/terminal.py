@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -15,6 +14,7 @@ from rich.table import Table
 from inferwire.errors import WHERE_KEYS, InferwireError
 from inferwire.transport.unreachable import WHERE_ADDRESSES, WHERE_CERTIFICATES
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
+from inferwire_cli.streams import complain, flush_or_forget
 from inferwire_proto.openvino_errors import without_places
 
 _LINE_ENDS = re.compile(r"\s*\n\s*")
@@ -80,7 +80,7 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # Who reads has had enough, as `head` does.
-        _flush_or_forget()
+        flush_or_forget(sys.stdout)
         return 0
     except CommandError as error:
         code, sentence = error.exit_code, str(error)
@@ -93,9 +93,8 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
         code, sentence = FAILED, f"this takes more memory than there is: {error}"
     else:
         return code
-    _flush_or_forget()
-    with suppress(OSError):  # who reads has gone, or the disk is full: the code says it all the same
-        sys.stderr.write(f"inferwire: {in_short(advice_of_commands(sentence))}\n")
+    flush_or_forget(sys.stdout)
+    complain(f"inferwire: {in_short(advice_of_commands(sentence))}")
     return code
 
 
@@ -104,14 +103,6 @@ def advice_of_commands(sentence: str) -> str:
     for of_programs, of_commands in _PLACES_OF_COMMANDS.items():
         sentence = sentence.replace(of_programs, of_commands)
     return sentence
-
-
-def _flush_or_forget() -> None:
-    """Give away what was printed before; what cannot be must not raise again as the interpreter ends."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def in_short(text: str) -> str:

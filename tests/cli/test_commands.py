@@ -42,6 +42,13 @@ def test_help_names_the_commands() -> None:
     assert inferwire().stdout == done.stdout
 
 
+@pytest.fixture(params=["", "1"], ids=["buffered", "unbuffered"])
+def buffering(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Python keep what is printed until it is flushed, at its own end too, or nothing of it."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", request.param)
+
+
+@pytest.mark.usefixtures("buffering")
 @pytest.mark.parametrize("word", ["", "--help", "--version", "models --help", "serve --help"])
 def test_help_that_nobody_reads_is_no_error_and_a_full_disk_is_a_sentence(word: str) -> None:
     command = [sys.executable, "-m", "inferwire_cli", *word.split()]
@@ -65,6 +72,7 @@ def test_help_ends_in_the_narrowest_terminal(command: str, tmp_path: Path) -> No
         assert subprocess.run(line, stdout=printed, env=environment, check=False, timeout=60).returncode == 0
 
 
+@pytest.mark.usefixtures("buffering")
 def test_misuse_whose_sentence_nobody_reads_is_misuse() -> None:
     command = [sys.executable, "-m", "inferwire_cli", "infer", "digits_mlp", "-i", "0", "--save", "no.npy"]
     with Path("/dev/full").open("w") as full:
