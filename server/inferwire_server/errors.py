@@ -1,4 +1,4 @@
-"""The server's one exception root: what a caller is told, by code and sentence; and which errors of the system pass."""
+"""The server's one exception root: what a caller is told, by code and sentence; and that files cannot be opened."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Inferences on a remote model, as openvino's users know them: `InferRequest`.
 
-Owns the interface: arguments and what is given back. An execution's way to the server and
-back is `request_runs`' business, tensors are `tensor_access`'.
+Owns the interface: arguments and what is given back. An execution's way to the server and back is `request_runs`'
+business, tensors are `tensor_access`'.
 """
 
 from __future__ import annotations

@@ -163,9 +163,17 @@ class Engine:
         # A model for several devices waits in the queue of the first: that is where it starts.
         device = self._device(compiled.devices[0])
         terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
-        labels, label_file = options.labels, options.label_file
-        urgency = options.priority, options.time_limit_s
-        model = Model(compiled, device, slots, version, *urgency, labels, terms, label_file)
+        model = Model(
+            compiled,
+            device,
+            slots,
+            version,
+            priority=options.priority,
+            time_limit_s=options.time_limit_s,
+            labels=options.labels,
+            terms=terms,
+            label_file=options.label_file,
+        )
         device.add_model(model, opened, terms)
         self._models.add(model)
         if options.idle_unload_s is not None and keeper is not None:

@@ -89,8 +89,8 @@ def read_config_file(text: str, name: str | None, source: str) -> FileConfig:
     is_reshaped = is_yes(config.parameters[RESHAPE].string_value) if RESHAPE in config.parameters else False
     is_openvino = config.backend in ("", "openvino") and config.platform in ("", "openvino")
     settings |= {
-        "shapes": settings.get("shapes") if is_reshaped else None,
-        "properties": settings.get("properties") if is_openvino else None,
+        "shapes": settings["shapes"] if is_reshaped else None,
+        "properties": settings["properties"] if is_openvino else None,
         "labels": next(iter(_label_files(config)), None),
         "file": config.default_model_filename or None,
         "warm_up": _warm_up(config),

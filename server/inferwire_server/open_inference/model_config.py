@@ -46,7 +46,7 @@ WITHOUT_EFFECT = ("CPU_EXTENSION_PATH", "ENABLE_BATCH_PADDING", "SKIP_OV_DYNAMIC
 
 
 def settings_of(config: pb.ModelConfig, *, says_batch: bool, who: str) -> dict[str, Any]:
-    """Give the settings as the model's `inferwire.toml` would say them.
+    """Give the settings by their names in the model's `inferwire.toml`. `those_said` leaves out what is not said.
 
     `says_batch` tells a largest batch of 0 from none, between which the message does not.
 
@@ -56,20 +56,18 @@ def settings_of(config: pb.ModelConfig, *, says_batch: bool, who: str) -> dict[s
     dynamic, sequences = config.dynamic_batching, config.sequence_batching
     device, slots = _instances(config.instance_group, who)
     parameters = {name: parameter.string_value for name, parameter in config.parameters.items()}
-    return those_said(
-        {
-            "device": parameters.get(_DEVICE) or device,
-            "slots": slots,
-            "version_policy": _version_policy(config.version_policy),
-            "shapes": _shapes(config),
-            "properties": _properties(parameters),
-            "max_batch": config.max_batch_size if says_batch else None,
-            "max_batch_delay_us": dynamic.max_queue_delay_microseconds or None,
-            "preferred_batches": list(dynamic.preferred_batch_size),
-            "max_sequences": sequences.oldest.max_candidate_sequences or None,
-            "sequence_idle_s": sequences.max_sequence_idle_microseconds / 1e6 or None,
-        }
-    )
+    return {
+        "device": parameters.get(_DEVICE) or device,
+        "slots": slots,
+        "version_policy": _version_policy(config.version_policy),
+        "shapes": _shapes(config),
+        "properties": _properties(parameters),
+        "max_batch": config.max_batch_size if says_batch else None,
+        "max_batch_delay_us": dynamic.max_queue_delay_microseconds or None,
+        "preferred_batches": list(dynamic.preferred_batch_size),
+        "max_sequences": sequences.oldest.max_candidate_sequences or None,
+        "sequence_idle_s": sequences.max_sequence_idle_microseconds / 1e6 or None,
+    }
 
 
 def those_said(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -154,7 +154,7 @@ class Scheduler:
 
     def take_place(self, model: ModelKey, slot: int) -> None:
         """Take note that what a slot runs is not brief after all: it takes a place, also where none is left."""
-        self._taken += self._lanes[model].take_place(slot)
+        self._taken += self._lane(model).take_place(slot)
 
     def take_slots(self, model: ModelKey) -> bool:
         """Take the slots of a model away, unless it has jobs or keeps a caller's states; say whether they were taken.

@@ -6,6 +6,7 @@ name be written in two ways. What of it is not offered here is refused, all of i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import orjson
@@ -31,18 +32,18 @@ def read_override(text: str, name: str, model: Model | None) -> dict[str, Any]:
     who = f"the config of the load of model '{name}'"
     _check(config, name, who)
     settings = settings_of(config, says_batch=says_batch, who=who)
-    return settings if model is None else _changed(settings, model)
+    return those_said(settings if model is None else _changed(settings, model))
 
 
-def _changed(settings: dict[str, Any], model: Model) -> dict[str, Any]:
+def _changed(settings: Mapping[str, Any], model: Model) -> dict[str, Any]:
     """Leave out what the model is already: where it runs, and which shapes it has."""
     is_on = model.device.name.partition(".")[0]
     known = {port.oip_name: list(dimensions(port)) for port in model.spec.inputs}
-    shapes: dict[str, list[int]] = settings.get("shapes", {})
-    settings["shapes"] = {name: shape for name, shape in shapes.items() if known.get(name) != shape}
-    if settings.get("device") == is_on:
-        del settings["device"]
-    return those_said(settings)
+    return {
+        **settings,
+        "device": None if settings["device"] == is_on else settings["device"],
+        "shapes": {name: shape for name, shape in settings["shapes"].items() if known.get(name) != shape},
+    }
 
 
 def _check(config: pb.ModelConfig, name: str, who: str) -> None:
