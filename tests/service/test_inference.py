@@ -19,6 +19,8 @@ from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service.values import ServedModel
 
+TIMEOUT_S = 20
+
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 Leap = Callable[[float], None]
 
@@ -61,7 +63,9 @@ async def test_a_job_without_a_time_limit_has_its_model_s_or_the_server_s(
         await asyncio.sleep(0.01)
         assert not call.done()
         leap(1)
-        assert (await call).state is JobState.EXPIRED
+        job = await asyncio.wait_for(call, TIMEOUT_S)
+        assert job.state is JobState.EXPIRED
+        assert f"the time limit of {limit_s:g} s passed" in str(job.error)
         model.gate.open()
 
 

@@ -358,7 +358,8 @@ def test_why_a_model_did_not_load_is_told_without_where_in_openvinos_sources(tmp
             told = [entry["reason"] for entry in json.load(answer) if entry["name"] == "broken"]
         (version,) = get(server, "/v1/config")["broken"]["model_version_status"]
         told.append(version["status"]["error_message"])
-        assert [reason.partition(":")[0] for reason in told] == ["Unable to read the model"] * 2
+        told += [each["reason"] for each in get(server, "/inferwire/v1/models")["models"] if each["name"] == "broken"]
+        assert [reason.partition(":")[0] for reason in told] == ["Unable to read the model"] * 3
 
 
 def test_strict_readiness_says_that_a_model_did_not_load(tmp_path: Path) -> None:

@@ -222,6 +222,8 @@ async def test_calls_have_names_that_generated_clients_can_bear(rest: Rest) -> N
 
 async def test_the_document_has_what_a_query_may_say(rest: Rest) -> None:
     document = (await rest.client.get("/openapi.json")).json()
+    start = document["paths"]["/inferwire/v1/models/{model}/jobs"]["post"]
+    assert "Inference-Header-Content-Length" in [each["name"] for each in start["parameters"]]
     said = {
         path: names
         for path, item in document["paths"].items()
