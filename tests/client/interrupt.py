@@ -41,7 +41,6 @@ class Interrupt:
 
     def __enter__(self) -> Interrupt:
         # What is collected within would be interrupted instead, and nobody would hear of it.
-        gc.collect()
         gc.disable()
         sys.setprofile(self._profile)
         return self
