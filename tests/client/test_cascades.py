@@ -208,12 +208,22 @@ def test_an_output_for_memory_of_the_users_is_always_sent(answering: FakeTranspo
     assert answering.executions[0].header.keeps == ()
 
 
-def test_another_server_is_sent_what_the_first_one_keeps(
-    answering: FakeTransport, chain: list[ov.InferRequest]
-) -> None:
+@pytest.fixture
+def other(answering: FakeTransport) -> FakeTransport:
+    """Another server of the same model."""
     other = FakeTransport(answering.model)
     other.answer = doubling(other)
-    elsewhere = ov.Core(transport=other).served_model("double").create_infer_request()
+    return other
+
+
+@pytest.fixture
+def elsewhere(other: FakeTransport) -> ov.InferRequest:
+    return ov.Core(transport=other).served_model("double").create_infer_request()
+
+
+def test_another_server_is_sent_what_the_first_one_keeps(
+    answering: FakeTransport, chain: list[ov.InferRequest], elsewhere: ov.InferRequest
+) -> None:
     elsewhere.set_input_tensor(chain[0].get_output_tensor())
     run(chain[0], ONES)
     assert elsewhere.infer()[0].tolist() == [[4, 4, 4]]
@@ -221,11 +231,8 @@ def test_another_server_is_sent_what_the_first_one_keeps(
 
 
 def test_another_server_is_sent_what_its_own_answer_then_replaces(
-    answering: FakeTransport, chain: list[ov.InferRequest]
+    other: FakeTransport, chain: list[ov.InferRequest], elsewhere: ov.InferRequest
 ) -> None:
-    other = FakeTransport(answering.model)
-    other.answer = doubling(other)
-    elsewhere = ov.Core(transport=other).served_model("double").create_infer_request()
     tensor = chain[0].get_output_tensor()
     elsewhere.set_input_tensor(tensor)
     elsewhere.set_output_tensor(tensor)

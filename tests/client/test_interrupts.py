@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -55,6 +56,14 @@ def test_an_inference_can_be_interrupted_anywhere(
     assert steps > 20
 
 
+def check_free(use: Callable[[], object], failure: str) -> None:
+    """Have another thread use something, which never returns where a lock was left taken."""
+    other = threading.Thread(target=use, daemon=True)
+    other.start()
+    other.join(TIMEOUT_S)
+    assert not other.is_alive(), failure
+
+
 SETTINGS: dict[str, Callable[[ov.InferRequest], object]] = {
     "results": lambda request: request.results,
     "set_callback": lambda request: request.set_callback(print, None),
@@ -73,10 +82,7 @@ def test_the_use_of_an_idle_request_can_be_interrupted_anywhere(
     while True:
         with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
             use(request_)
-        other = threading.Thread(target=request_.infer, args=(ONES,), daemon=True)
-        other.start()
-        other.join(TIMEOUT_S)
-        assert not other.is_alive(), f"after {steps} steps nobody can infer"
+        check_free(partial(request_.infer, ONES), f"after {steps} steps nobody can infer")
         if interrupt.is_due:
             break
         steps += 1
@@ -159,10 +165,7 @@ def test_a_wait_for_a_queue_can_be_interrupted_anywhere(
         ):
             queue.wait_all()
         end.join()
-        other = threading.Thread(target=queue.wait_all, daemon=True)
-        other.start()
-        other.join(TIMEOUT_S)
-        assert not other.is_alive(), f"after {steps} steps nobody else can wait"
+        check_free(queue.wait_all, f"after {steps} steps nobody else can wait")
         if interrupt.is_due:
             break
         steps += 1
