@@ -22,7 +22,7 @@ from inferwire_server import logs
 from inferwire_server.call_threads import CallThreads
 from inferwire_server.engine.backend import Backend
 from inferwire_server.errors import ServingError
-from inferwire_server.host.machine import cpu_limit
+from inferwire_server.host.control_groups import OWN_GROUPS
 from inferwire_server.host.malloc import keep_big_blocks
 from inferwire_server.host.open_files import take_all_that_are_allowed
 from inferwire_server.log_lines import let_nobody_wait
@@ -55,7 +55,7 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
     # What was imported stays: to look through it for garbage, under load every second or two, stops everyone for 50 ms.
     gc.freeze()
     sys.setswitchinterval(_SWITCH_S)
-    inference_threads = workers.threads(cpu_limit())
+    inference_threads = workers.threads(OWN_GROUPS.cpus)
     if inference_threads is not None:
         log.info("computes with fewer threads than cores, since its CPU time is limited", threads=inference_threads)
 
