@@ -1,7 +1,7 @@
 """The session's stream: many executions in flight, gathered into as few messages as traffic allows.
 
-Owns the ids of executions and the thread that reads one stream; `outgoing` says what goes into one message, and a
-carrier carries it. Knows nothing of requests, models or reconnecting.
+Owns the ids of executions and the thread that reads one stream; `gathering` says what goes into one message, `outgoing`
+who sends it, and a carrier carries it. Knows nothing of requests, models or reconnecting.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from inferwire.latch import Latch
 from inferwire.transport import codec, rpc
 from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.session.carriers import Carrier, Pieces
-from inferwire.transport.session.held_back import Stack
-from inferwire.transport.session.outgoing import MOST_BYTES, Batch, Outgoing
+from inferwire.transport.session.gathering import MOST_BYTES, Gathering, Shipment
+from inferwire.transport.session.outgoing import Outgoing
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers, not_taken
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1.inference_pb2 import (
@@ -53,7 +53,8 @@ class SessionStream:
         self._ids = itertools.count(1)
         self._pending: dict[int, StreamExecution] = {}
         self._cancelled: dict[int, Latch] = {}
-        self._outgoing = Outgoing(self._pending, partial(_let_go, self._cancelled))
+        self._gathering = Gathering(self._pending, partial(_let_go, self._cancelled))
+        self._outgoing = Outgoing(self._gathering)
         self.is_open = True
         self._ended: InferwireError | None = None
         self._welcomed = threading.Event()
@@ -88,14 +89,14 @@ class SessionStream:
         else:
             sending = _Sending(self._send)
             try:
-                self._outgoing.put_or_send(execution, sending.send)
+                self._outgoing.put(execution, sending.send)
             except BaseException:
                 if sending.went:
                     # Others' executions may be in the message.
                     self.cancel(execution)
                     raise
                 self._pending.pop(id_, None)
-                if sending.batch == Batch([[execution]]):
+                if sending.shipment == Shipment([[execution]]):
                     self._outgoing.withdraw(execution)
                 else:
                     # Executions of others may have been taken to be sent; the stream's end sends them again.
@@ -156,7 +157,7 @@ class SessionStream:
         self.welcome = welcome
         self.most_bytes = welcome.max_message_bytes or DEFAULT_MESSAGE_BYTES
         self.large_bytes = min(LARGE_BYTES, self.most_bytes // 2)
-        self._outgoing.most_bytes = min(MOST_BYTES, self.most_bytes // 4)
+        self._gathering.most_bytes = min(MOST_BYTES, self.most_bytes // 4)
 
     def _await_welcome(self, timeout_s: float) -> None:
         if not self._welcomed.wait(timeout_s):
@@ -168,15 +169,15 @@ class SessionStream:
     def _messages(self) -> Iterator[Pieces]:
         yield (SessionRequest(hello=self._hello).SerializeToString(),)
         while True:
-            batch = self._outgoing.take()
-            if batch:
-                yield _pieces(batch.stacks, batch.cancels)
-            elif not batch.is_last:
+            shipment = self._outgoing.take()
+            if shipment:
+                yield _pieces(shipment)
+            elif not shipment.is_last:
                 yield ()
-            if batch.is_last:
+            if shipment.is_last:
                 return
             # While there is nothing to send, what was sent last is not to be kept.
-            del batch
+            del shipment
 
     def _read(self) -> None:
         """Deliver what comes until the stream ends, then fail what is left."""
@@ -260,31 +261,31 @@ def _let_go(cancelled: dict[int, Latch], id_: int) -> None:
 
 
 class _Sending:
-    """One try to send a batch from the thread that has put an execution.
+    """One try to send a shipment from the thread that has put an execution.
 
     Attributes:
-        batch: What is to go, once it is known.
+        shipment: What is to go, once it is known.
         went: Not empty once the carrier answers for it: how many bytes went at once.
     """
 
-    __slots__ = ("_send", "batch", "went")
+    __slots__ = ("_send", "shipment", "went")
 
     def __init__(self, send: Callable[[Pieces, list[int]], None]) -> None:
         self._send = send
-        self.batch: Batch | None = None
+        self.shipment: Shipment | None = None
         self.went: list[int] = []
 
-    def send(self, batch: Batch) -> None:
+    def send(self, shipment: Shipment) -> None:
         """Hand it to the carrier as one message."""
-        self.batch = batch
-        self._send(_pieces(batch.stacks, batch.cancels), self.went)
+        self.shipment = shipment
+        self._send(_pieces(shipment), self.went)
 
 
-def _pieces(stacks: Sequence[Stack], cancels: Sequence[int]) -> Pieces:
+def _pieces(shipment: Shipment) -> Pieces:
     """Make one message of executions and cancels. Tensors' bytes are still where they were."""
-    parts = [SessionRequest(cancels=cancels).SerializeToString()] if cancels else []
+    parts = [SessionRequest(cancels=shipment.cancels).SerializeToString()] if shipment.cancels else []
     buffers: list[raw_fields.Content] = []
-    for stack in stacks:
+    for stack in shipment.stacks:
         encoded = stack[0].encoded
         # Fields may stand in any order: the ids, which alone are new, go behind the header as it is.
         ids = Execution(ids=[each.id for each in stack]).SerializeToString()

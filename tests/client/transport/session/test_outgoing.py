@@ -12,13 +12,8 @@ from typing import Any
 import pytest
 
 from inferwire.transport.executions import Outcome, OutputBytes, Timings
-from inferwire.transport.session.held_back import LONGEST_HOLD_S
-from inferwire.transport.session.outgoing import (
-    AT_ONCE_BYTES,
-    MOST_EXECUTIONS,
-    Batch,
-    Outgoing,
-)
+from inferwire.transport.session.gathering import LONGEST_HOLD_S, MOST_EXECUTIONS, Gathering, Shipment
+from inferwire.transport.session.outgoing import AT_ONCE_BYTES, Outgoing
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers
 
 TIMEOUT_S = 30
@@ -35,7 +30,8 @@ class Rig:
         self.now = 0.0
         self.wanted: dict[int, StreamExecution] = {}
         self.unsent: list[int] = []
-        self.outgoing = Outgoing(self.wanted, self.unsent.append, lambda: self.now, longest_hold_s)
+        self.gathering = Gathering(self.wanted, self.unsent.append, lambda: self.now, longest_hold_s)
+        self.outgoing = Outgoing(self.gathering)
         self._ids = count(1)
 
     def put(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
@@ -74,14 +70,14 @@ class Rig:
         self.answer(first, inference_ms=inference_ms)
         executions = [self.put(header) for _ in range(number)]
         # Each is as large as a message may be, so that none waits for the others.
-        most_bytes, self.outgoing.most_bytes = self.outgoing.most_bytes, 0
+        most_bytes, self.gathering.most_bytes = self.gathering.most_bytes, 0
         for _ in executions:
             self.outgoing.take()
-        self.outgoing.most_bytes = most_bytes
+        self.gathering.most_bytes = most_bytes
         return executions
 
 
-def ids(batch: Batch) -> list[list[int]]:
+def ids(batch: Shipment) -> list[list[int]]:
     return [[execution.id for execution in stack] for stack in batch.stacks]
 
 
@@ -99,7 +95,7 @@ def pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1)
 
 
-def sleeping(rig: Rig, pool: ThreadPoolExecutor) -> Future[Batch]:
+def sleeping(rig: Rig, pool: ThreadPoolExecutor) -> Future[Shipment]:
     """Take on another thread, which finds nothing due."""
     future = pool.submit(rig.outgoing.take)
     while not rig.outgoing.is_asleep:
@@ -175,8 +171,8 @@ def put_and_take(rig: Rig, header: EncodedHeader, byte_size: int = 1) -> list[li
 
 
 def taken_with(rig: Rig, execution: StreamExecution) -> list[list[int]] | None:
-    sent: list[Batch] = []
-    rig.outgoing.put_or_send(execution, sent.append)
+    sent: list[Shipment] = []
+    rig.outgoing.put(execution, sent.append)
     return ids(*sent) if sent else None
 
 
@@ -238,7 +234,7 @@ def test_what_the_thread_has_taken_meanwhile_goes_before_what_is_put_behind_it(r
         @property
         def byte_size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
             """Have the thread take it, and another put behind it, once it was looked at."""
-            if self.id in rig.wanted and rig.outgoing._new:
+            if self.id in rig.wanted and rig.gathering.new:
                 taken.append(rig.taken())
                 del rig.wanted[self.id]
                 rig.put(stackable())
@@ -413,7 +409,7 @@ def test_nothing_waits_for_longer_than_a_moment(pool: ThreadPoolExecutor) -> Non
 
 def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: ThreadPoolExecutor) -> None:
     header = stackable()
-    rig.outgoing.most_bytes = 1000
+    rig.gathering.most_bytes = 1000
     rig.under_way(header, 10)
     rig.put(header, 600)
     batch = sleeping(rig, pool)
@@ -425,7 +421,7 @@ def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: 
 
 def test_each_that_waits_counts_with_its_own_size(rig: Rig, pool: ThreadPoolExecutor) -> None:
     header = stackable()
-    rig.outgoing.most_bytes = 1000
+    rig.gathering.most_bytes = 1000
     rig.under_way(header, 10)
     rig.put(header, 1)
     rig.put(header, 600)
@@ -436,7 +432,7 @@ def test_each_that_waits_counts_with_its_own_size(rig: Rig, pool: ThreadPoolExec
 
 def test_the_size_is_that_of_what_waits_and_not_of_what_was_sent(rig: Rig, pool: ThreadPoolExecutor) -> None:
     header = stackable()
-    rig.outgoing.most_bytes = 1000
+    rig.gathering.most_bytes = 1000
     rig.under_way(header, 0)
     for _ in range(5):
         executions = [rig.put(header, 300) for _ in range(2)]
@@ -480,7 +476,7 @@ def test_a_thread_that_is_called_comes_with_nothing_and_is_left_what_is_put_mean
 ) -> None:
     batch = sleeping(rig, pool)
     rig.outgoing.interrupt()
-    assert batch.result(TIMEOUT_S) == Batch()
+    assert batch.result(TIMEOUT_S) == Shipment()
     assert put_and_take(rig, stackable()) is None
     assert rig.taken() == [[1]]
     batch = sleeping(rig, pool)
@@ -491,4 +487,4 @@ def test_a_thread_that_is_called_comes_with_nothing_and_is_left_what_is_put_mean
 
 def test_the_repr_counts(rig: Rig) -> None:
     rig.put(stackable())
-    assert repr(rig.outgoing) == "<Outgoing: 1 new, 0 wait for others>"
+    assert repr(rig.outgoing) == "<Outgoing: awake, <Gathering: 1 new, 0 wait for others>>"
