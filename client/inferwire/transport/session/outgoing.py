@@ -35,7 +35,9 @@ class Outgoing:
         # Held by whoever gathers a shipment; who is not the writing thread holds it until that is sent.
         self._turn = threading.Lock()
         self._wakes: SimpleQueue[None] = SimpleQueue()
-        self._is_sending = False  # The writing thread has a shipment, and comes back for what is put meanwhile.
+        self._is_sending = (
+            False  # The writing thread has a shipment, and comes back for what is put meanwhile, if at all.
+        )
         self._is_interrupted = False  # It is to return from `take` in any case.
         self._is_timed = False  # It sleeps no longer than what waits for others may.
 
@@ -120,7 +122,7 @@ class Outgoing:
             with self._turn:
                 shipment = self._gathering.gather(is_patient=False)
                 if shipment or shipment.is_last or self._is_interrupted:
-                    self._is_sending, self._is_interrupted = bool(shipment) or self._is_interrupted, False
+                    self._is_sending, self._is_interrupted = True, False
                     return shipment
             self._sleep()
 

@@ -288,13 +288,16 @@ def test_what_is_large_is_left_to_the_thread(rig: Rig, pool: ThreadPoolExecutor)
     assert ids(batch.result(TIMEOUT_S)) == [[1]]
 
 
-def test_where_all_are_back_as_many_are_due_as_went_last(rig: Rig) -> None:
+def test_where_all_are_back_as_many_are_due_as_went_last(rig: Rig, pool: ThreadPoolExecutor) -> None:
     header = stackable()
     together = burst(rig, header)
     rig.answer(*together)
-    rig.outgoing.end()
-    rig.taken()
+    batch = sleeping(rig, pool)
+    rig.outgoing.is_asleep = False  # as once it is woken, and has not come to it yet
     assert [put_and_take(rig, header) for _ in range(4)] == [None, [[6, 7]], None, [[8, 9]]]
+    rig.outgoing.is_asleep = True
+    rig.outgoing.end()
+    assert batch.result(TIMEOUT_S).is_last
 
 
 def burst(rig: Rig, header: EncodedHeader) -> list[StreamExecution]:
@@ -458,6 +461,12 @@ def test_the_end_takes_along_what_waits_and_nothing_that_comes_later(rig: Rig) -
     rig.put(header)
     batch = rig.outgoing.take()
     assert (ids(batch), batch.is_last) == ([[5]], True)
+
+
+def test_behind_the_end_nobody_sends_what_is_put(rig: Rig) -> None:
+    rig.outgoing.end()
+    assert rig.outgoing.take().is_last
+    assert put_and_take(rig, EncodedHeader(b"")) is None
 
 
 def test_an_empty_queue_waits_for_whatever_comes(rig: Rig, pool: ThreadPoolExecutor) -> None:
