@@ -35,9 +35,8 @@ class Outgoing:
         # Held by whoever gathers a shipment; who is not the writing thread holds it until that is sent.
         self._turn = threading.Lock()
         self._wakes: SimpleQueue[None] = SimpleQueue()
-        self._is_sending = (
-            False  # The writing thread has a shipment, and comes back for what is put meanwhile, if at all.
-        )
+        # The writing thread has a shipment, and comes back for what is put meanwhile, unless it was the last.
+        self._is_sending = False
         self._is_interrupted = False  # It is to return from `take` in any case.
         self._is_timed = False  # It sleeps no longer than what waits for others may.
 
