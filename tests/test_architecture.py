@@ -240,7 +240,10 @@ def http2_knows_no_calls(found: Import) -> bool:
     does_io = lies_in(found.importer, f"{HTTP2}.protocol", f"{HTTP2}.server")
     is_known = found.is_of(
         HTTP2,
-        *(f"{SERVER_TRANSPORT}.{name}" for name in ("accepting", "life_signs", "open_connections", "peers", "turns")),
+        *(
+            f"{SERVER_TRANSPORT}.{name}"
+            for name in ("accepting", "awaited", "life_signs", "open_connections", "peers", "turns")
+        ),
     )
     others = found.is_of("inferwire_server", "inferwire_proto", "grpc", "google") and not is_known
     return others or (found.is_of(*CLOCKS_AND_THREADS) and not does_io)

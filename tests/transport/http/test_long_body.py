@@ -22,12 +22,12 @@ from tests.transport.http.connections import GET, a_go_of_the_loop, answers, con
 
 from inferwire_proto.frames import SCRATCH_BYTES
 from inferwire_server.transport.http import long_body
-from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.bodies import read_body, read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.exchange import Body, exchange_of
 from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
 from inferwire_server.transport.http.protocol import HttpProtocol
+from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.server import http_server
 
 BODY = np.random.default_rng(0).bytes(300_001)

@@ -23,10 +23,10 @@ from tests.transport.http.connections import (
 )
 
 from inferwire_proto.frames import PREFACE
-from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.cycle import GATHERED_BODY
 from inferwire_server.transport.http.long_body import LONG
+from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.server import http_server
 
 LONG_BEGUN = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n{" % LONG

@@ -19,9 +19,9 @@ from tests.transport.http2.socket_peer import MUCH
 from tests.transport.rest.conftest import Rest, X, sentence
 
 from inferwire_proto.errors import Code
-from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.cycle import GATHERED_BODY
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD
+from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.listening import CannotListen
 

@@ -21,7 +21,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE
 from inferwire_server.core.callers import at_host
 from inferwire_server.errors import shutting_down
-from inferwire_server.transport.http.awaited import Awaited, RequestTimeouts
+from inferwire_server.transport.awaited import Awaited
 from inferwire_server.transport.http.connection import BoundedFlow, Connection
 from inferwire_server.transport.http.cycle import Cycle
 from inferwire_server.transport.http.exchange import EXTENSION, Exchanged
@@ -35,6 +35,7 @@ from inferwire_server.transport.http.request_parser import (
     TooLong,
     UnknownCoding,
 )
+from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.responses import ELSEWHERE_AFTER_S, error_body
 from inferwire_server.transport.request_ids import RequestIds
 from inferwire_server.transport.taking_over import TakeOver

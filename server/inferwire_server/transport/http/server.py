@@ -15,8 +15,8 @@ from starlette.types import ASGIApp
 from uvicorn import Config
 
 from inferwire_server.transport.accepting import Accepting, speaking
-from inferwire_server.transport.http.awaited import RequestTimeouts
 from inferwire_server.transport.http.protocol import HttpProtocol, Shared
+from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.listening import authority, listen
 from inferwire_server.transport.open_connections import OpenConnections
 from inferwire_server.transport.taking_over import TakeOver

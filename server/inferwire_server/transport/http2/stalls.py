@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from inferwire_server.transport.awaited import Awaited
 from inferwire_server.transport.http2.stream import Stream
 
 
@@ -13,7 +14,7 @@ class Stalls:
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: dict[Stream, tuple[tuple[int, int], float]] = {}
+        self._waiting: dict[Stream, Awaited] = {}
 
     def __repr__(self) -> str:
         return f"<Stalls: {len(self._waiting)} streams wait for their peer>"
@@ -26,13 +27,10 @@ class Stalls:
         before, self._waiting = self._waiting, {}
         stalled: list[Stream] = []
         for stream in streams:
-            come = _how_far(stream, taken)
-            if come is None:
-                continue
-            last, since = before.get(stream, (come, now))
-            self._waiting[stream] = come, (since if come == last else now)
-            if come == last and now - since >= limit_s:
-                stalled.append(stream)
+            if (come := _how_far(stream, taken)) is not None:
+                awaited = self._waiting[stream] = before.get(stream) or Awaited()
+                if awaited.is_overdue(come, now, limit_s):
+                    stalled.append(stream)
         return stalled
 
 

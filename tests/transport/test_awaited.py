@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferwire_server.transport.http.awaited import Awaited
+from inferwire_server.transport.awaited import Awaited
 
 
 def test_one_thing_is_waited_for_until_the_limit() -> None:
