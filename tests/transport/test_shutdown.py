@@ -191,7 +191,7 @@ async def ending(
     followers = Followers(Workers(), 0)
     draining = asyncio.ensure_future(_drain(clients.composition, clients.sockets, followers, settings))
     has_begun = (
-        (lambda: clients.sockets.http._shared.is_parting)
+        (lambda: clients.sockets.http._around.is_parting)
         if delay_s
         else (lambda: clients.sockets.grpc._drain.is_draining)
     )

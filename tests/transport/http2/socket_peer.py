@@ -14,7 +14,7 @@ from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.http2.outflow import Write
-from inferwire_server.transport.http2.protocol import Http2Protocol, Shared, Silences
+from inferwire_server.transport.http2.protocol import Http2Protocol, Http2Surroundings, Silences
 from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.turns import Turns
 
@@ -37,7 +37,7 @@ class Calls:
         self.lost: list[Http2Protocol[Headers]] = []
         self._at_once: bytes | None = None
         turns = Turns(lambda call: asyncio.get_running_loop().call_soon(call))
-        self._shared = Shared(self.made.append, self.lost.append, NOT_HTTP2, Silences(), turns)
+        self._around = Http2Surroundings(self.made.append, self.lost.append, NOT_HTTP2, Silences(), turns)
 
     def connect(self, write: Write, protocol: Http2Protocol[Headers]) -> Connection[Headers]:
         """Begin a connection."""
@@ -45,7 +45,7 @@ class Calls:
 
     def protocol(self) -> Http2Protocol[Headers]:
         """Make what reads a connection."""
-        return Http2Protocol(self.connect, self._shared)
+        return Http2Protocol(self.connect, self._around)
 
     async def begun(self, count: int = 1) -> Heard:
         """Wait until so many calls have begun; give the last."""

@@ -88,7 +88,7 @@ _PIECE = 8 * 1024
 
 
 @dataclass(slots=True)
-class Shared:
+class HttpSurroundings:
     """What the connections of a port share.
 
     Attributes:
@@ -110,7 +110,7 @@ class Shared:
     is_parting: bool = False
 
     def __repr__(self) -> str:
-        return f"<Shared: {len(self.state.tasks)} requests, {'parting' if self.is_parting else 'staying'}>"
+        return f"<HttpSurroundings: {len(self.state.tasks)} requests, {'parting' if self.is_parting else 'staying'}>"
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -124,10 +124,10 @@ class HttpProtocol(HttpToolsProtocol):
     cycle: Cycle
     _opening = b""
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared.settings, shared.state, app_state={})
-        self._shared = shared
-        self._take_over = shared.take_over
+    def __init__(self, around: HttpSurroundings) -> None:
+        super().__init__(around.settings, around.state, app_state={})
+        self._around = around
+        self._take_over = around.take_over
         self._requests = RequestParser(self)
         self.pieces = 0
         self._awaited = Awaited()
@@ -145,14 +145,14 @@ class HttpProtocol(HttpToolsProtocol):
         self.flow = BoundedFlow(joined, self.pipeline, self._behind)
         host, _ = self.client or ("", None)
         self._connection = Connection(joined, self.flow, at_host(host))
-        self._shared.add(self)
+        self._around.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection, and tell whoever works for it."""
         super().connection_lost(exc)
         self._requests.close()
         self._connection.lost()
-        self._shared.lose(self)
+        self._around.lose(self)
 
     def data_received(self, data: bytes) -> None:
         """Take in bytes, unless another protocol is to have them."""
@@ -310,10 +310,10 @@ class HttpProtocol(HttpToolsProtocol):
             logger=self.logger,
             access_logger=self.access_logger,
             access_log=self.access_log,
-            default_headers=[*self.server_state.default_headers, self._shared.ids.name(self.headers)],
+            default_headers=[*self.server_state.default_headers, self._around.ids.name(self.headers)],
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=not self._shared.is_parting and self.parser.should_keep_alive(),
+            keep_alive=not self._around.is_parting and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
         cycle.connection = self._connection
@@ -375,7 +375,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
         """Have another protocol speak on this connection from now on."""
         self.connections.discard(self)
-        self._shared.lose(self)
+        self._around.lose(self)
         self._unset_keepalive_if_required()
         self._requests.close()
         self.parser: Any = None  # it knows this protocol

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from uvicorn import Config
 
 from inferwire_server.transport.accepting import Accepting, speaking
-from inferwire_server.transport.http.protocol import HttpProtocol, Shared
+from inferwire_server.transport.http.protocol import HttpProtocol, HttpSurroundings
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.listening import authority, listen
 from inferwire_server.transport.open_connections import OpenConnections
@@ -39,7 +39,7 @@ class HttpServer:
         self.port = port
         self._timeouts = timeouts
         self._connections: OpenConnections[HttpProtocol] = OpenConnections()
-        self._shared = Shared(_settings(app), self._add, self._connections.discard, take_over)
+        self._around = HttpSurroundings(_settings(app), self._add, self._connections.discard, take_over)
         self._listening: Accepting | None = None
         self._is_leaving = False
         self._looking: asyncio.TimerHandle | None = None
@@ -58,14 +58,14 @@ class HttpServer:
         """Take connections at a socket, which is this server's from now on."""
         self._look()
         context = None if tls is None else tls.http
-        self._listening = Accepting(listener, speaking(lambda: HttpProtocol(self._shared), context))
+        self._listening = Accepting(listener, speaking(lambda: HttpProtocol(self._around), context))
 
     def part(self) -> None:
         """Have every answer close its connection, so that callers come back by new ones, which lead to other servers.
 
         Connections on which nothing is due stay open: a request may be on its way.
         """
-        self._shared.is_parting = True
+        self._around.is_parting = True
         for connection in self._connections:
             connection.part()
 
@@ -79,7 +79,7 @@ class HttpServer:
         if others is not None:
             await others
         self._leave()
-        at_work = self._shared.state.tasks
+        at_work = self._around.state.tasks
         try:
             async with asyncio.timeout(ends_at - monotonic()):
                 await self._connections.wait_until_gone()
@@ -121,7 +121,7 @@ class HttpServer:
         """Keep the Date header true, and look after silent peers, now and again."""
         if self._looking is not None:
             self._looking.cancel()
-        self._shared.state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        self._around.state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
         now = monotonic()
         for connection in self._connections:
             connection.look(now, self._timeouts)

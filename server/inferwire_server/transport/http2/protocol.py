@@ -53,7 +53,7 @@ class Silences:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared(Generic[H]):
+class Http2Surroundings(Generic[H]):
     """What the connections of a server share.
 
     Attributes:
@@ -78,10 +78,12 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         peer: Who is at the other end, as gRPC writes it: `ipv4:127.0.0.1:1234`, `ipv6:[::1]:1234` or `unix:`.
     """
 
-    def __init__(self, connect: Callable[[Write, Http2Protocol[H]], Connection[H]], shared: Shared[H]) -> None:
+    def __init__(
+        self, connect: Callable[[Write, Http2Protocol[H]], Connection[H]], around: Http2Surroundings[H]
+    ) -> None:
         self._connect = connect
-        self._shared = shared
-        self._signs = LifeSigns(shared.silences.patience, monotonic())
+        self._around = around
+        self._signs = LifeSigns(around.silences.patience, monotonic())
         self._is_closing = False
         self._is_deaf = False
         self.peer = ""
@@ -99,7 +101,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         if plain is not None and plain.family != socket.AF_UNIX:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection = self._connect(self._write, self)
-        self._shared.on_made(self)
+        self._around.on_made(self)
 
     def data_received(self, data: bytes) -> None:
         """Take what has come, or of much only the first: the rest waits for turns of this connection."""
@@ -107,7 +109,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
             return
         self._take(data)
         if self._has_more:
-            self._shared.turns.wait(self)
+            self._around.turns.wait(self)
             if self._has_more:
                 self._transport.pause_reading()
 
@@ -118,7 +120,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         if self._has_more:
             self._take(b"")
         if self._has_more:
-            self._shared.turns.wait(self)
+            self._around.turns.wait(self)
         elif not self._is_deaf:
             self._transport.resume_reading()
 
@@ -141,7 +143,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         """Send on, and listen on."""
         if self._is_deaf:
             self._is_deaf = False
-            self._shared.turns.wait(self)
+            self._around.turns.wait(self)
         # It reads: a word of its own may be long in coming, behind what it reads.
         self._signs.heard(monotonic())
         self._connection.resume()
@@ -149,16 +151,16 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     def connection_lost(self, exc: Exception | None) -> None:
         """End what runs for the peer: nobody hears of it any more."""
         del exc
-        self._shared.turns.forget(self)
+        self._around.turns.forget(self)
         self._connection.lose()
-        self._shared.on_lost(self)
+        self._around.on_lost(self)
 
     def look(self, now: float) -> None:
         """Ask a peer that has been silent for long whether it is there, and give it up where it does not say so.
 
         End streams on which it does nothing, though it is there.
         """
-        self._connection.look(now, self._unread_bytes, self._shared.silences.stall_s)
+        self._connection.look(now, self._unread_bytes, self._around.silences.stall_s)
         match self._signs.judge(now, self._transport.get_write_buffer_size()):
             case Verdict.WAIT:
                 pass
@@ -239,7 +241,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         if self._connection.is_greeted:
             self._connection.fail(failure)
         else:
-            self._transport.write(self._shared.not_http2)
+            self._transport.write(self._around.not_http2)
         self.close()
 
 

@@ -14,7 +14,7 @@ from typing import Generic, TypeAlias, TypeVar
 from inferwire_server.transport.accepting import Accepting, speaking
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.outflow import Write
-from inferwire_server.transport.http2.protocol import Http2Protocol, Shared, Silences
+from inferwire_server.transport.http2.protocol import Http2Protocol, Http2Surroundings, Silences
 from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
 from inferwire_server.transport.open_connections import OpenConnections
 from inferwire_server.transport.turns import Turns
@@ -42,7 +42,7 @@ class Http2Server(Generic[H]):
         self._connect = connect
         self._silences = silences or Silences()
         self._connections: OpenConnections[Http2Protocol[H]] = OpenConnections()
-        self._shared = Shared(self._add, self._connections.discard, not_http2, self._silences, Turns())
+        self._around = Http2Surroundings(self._add, self._connections.discard, not_http2, self._silences, Turns())
         self._listening: list[Accepting] = []
         self._is_closing = False
         self._looking: asyncio.TimerHandle | None = None
@@ -123,7 +123,7 @@ class Http2Server(Generic[H]):
         return cut
 
     def _new_connection(self, connect: Connect[H]) -> Http2Protocol[H]:
-        return Http2Protocol(connect, self._shared)
+        return Http2Protocol(connect, self._around)
 
     def _add(self, connection: Http2Protocol[H]) -> None:
         self._connections.add(connection)
