@@ -11,7 +11,7 @@ from inferwire.transport.credentials import Credentials, credentials_for, find_c
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.operator_calls import OperatorCalls
 from inferwire_cli.http_address import http_address
-from inferwire_cli.http_server import HttpServer
+from inferwire_cli.server_http import ServerHttp
 from inferwire_cli.terminal import MisuseError
 
 
@@ -34,7 +34,7 @@ class NamedServer:
         """Give what a program uses it by."""
         return Core(transport=GrpcTransport(self.address, credentials=self._credentials()))
 
-    def http(self, given: str | None) -> HttpServer:
+    def http(self, given: str | None) -> ServerHttp:
         """Give its HTTP, at --http-address or where that can be told from where gRPC is."""
         address = http_address(given, self.address)
         if self.root_certificates and not (address.is_secure or self.address.is_secure):
@@ -43,7 +43,7 @@ class NamedServer:
                 f"--http-address {address.other}"
             )
         try:
-            return HttpServer(address, find_credentials(None, self.root_certificates, is_secure=address.is_secure))
+            return ServerHttp(address, find_credentials(None, self.root_certificates, is_secure=address.is_secure))
         except ValueError as error:
             raise _misuse(error) from error
 

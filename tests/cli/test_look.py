@@ -11,7 +11,7 @@ import pytest
 
 from inferwire.transport.credentials import Credentials
 from inferwire_cli.http_address import HttpAddress
-from inferwire_cli.http_server import HttpServer
+from inferwire_cli.server_http import ServerHttp
 from inferwire_cli.top.look import DeviceNow, ModelNow, look
 
 HOST = "127.0.0.1"
@@ -26,7 +26,7 @@ SAID = {
 
 
 @pytest.fixture
-def newer() -> Generator[HttpServer]:
+def newer() -> Generator[ServerHttp]:
     """A server that says more of everything than is known of here."""
 
     class Answering(BaseHTTPRequestHandler):
@@ -41,12 +41,12 @@ def newer() -> Generator[HttpServer]:
     with HTTPServer((HOST, 0), Answering) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
-        yield HttpServer(HttpAddress(HOST, server.server_port), Credentials())
+        yield ServerHttp(HttpAddress(HOST, server.server_port), Credentials())
         server.shutdown()
         thread.join()
 
 
-def test_what_a_newer_server_says_besides_is_left_out(newer: HttpServer) -> None:
+def test_what_a_newer_server_says_besides_is_left_out(newer: ServerHttp) -> None:
     seen = look(newer)
     assert seen.server == "inferwire 9"
     assert seen.devices == (DeviceNow("CPU", "a CPU", 1, 2, 3, 4),)

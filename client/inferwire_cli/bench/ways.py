@@ -22,9 +22,9 @@ from inferwire.requests.infer_request import InferRequest
 from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire_cli.bench.load import Budget, Call, Sample, Spend, Tally, Way, in_threads
-from inferwire_cli.http_server import HttpServer
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.named_server import NamedServer
+from inferwire_cli.server_http import ServerHttp
 from inferwire_cli.terminal import CommandError
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, BY_OIP
@@ -128,7 +128,7 @@ def _unary(calls: OperatorCalls, header: ExecutionHeader, raw: Sequence[WireByte
     return Sample(total_ms, outcome.timings.queue_ms, outcome.timings.inference_ms)
 
 
-def rest(http: HttpServer, work: Work) -> Way:
+def rest(http: ServerHttp, work: Work) -> Way:
     """The way of the Open Inference Protocol over HTTP, tensors as bytes; a connection for each in flight."""
     header, body = rest_request(work)
     version = f"/versions/{quote(work.version, safe='')}" if work.version else ""
@@ -180,7 +180,7 @@ def rest_request(work: Work) -> tuple[bytes, bytes]:
     return json.dumps(document).encode(), b"".join(parts)
 
 
-def _post(http: HttpServer, connection: HTTPConnection, path: str, body: bytes, headers: Mapping[str, str]) -> Sample:
+def _post(http: ServerHttp, connection: HTTPConnection, path: str, body: bytes, headers: Mapping[str, str]) -> Sample:
     begun = perf_counter()
     with http.told_where_missing():
         connection.request("POST", path, body, dict(headers))

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from inferwire.errors import InferwireError
-from inferwire_cli.http_server import UNAUTHENTICATED, HttpServer
+from inferwire_cli.server_http import UNAUTHENTICATED, ServerHttp
 from inferwire_cli.top.metrics_text import Metrics
 
 TIMEOUT_S = 5.0
@@ -52,7 +52,7 @@ class Look:
     metrics: Metrics
 
 
-def look(server: HttpServer) -> Look:
+def look(server: ServerHttp) -> Look:
     """Ask the server.
 
     Raises:
@@ -75,7 +75,7 @@ def look(server: HttpServer) -> Look:
         raise InferwireError(f"what answers at {server.address} is no inferwire server") from error
 
 
-def _get(server: HttpServer, connection: HTTPConnection, path: str) -> str:
+def _get(server: ServerHttp, connection: HTTPConnection, path: str) -> str:
     connection.request("GET", path, headers=server.headers)
     response = connection.getresponse()
     content = response.read()

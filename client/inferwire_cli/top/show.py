@@ -11,8 +11,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from inferwire.errors import InferwireError
-from inferwire_cli.http_server import HttpServer
 from inferwire_cli.named_server import NamedServer, named_server
+from inferwire_cli.server_http import ServerHttp
 from inferwire_cli.terminal import MisuseError, ending_in_a_code, new_console
 from inferwire_cli.top.keys import Wait, pressed_keys
 from inferwire_cli.top.look import Look, look
@@ -45,7 +45,7 @@ def show(
     return ending_in_a_code(work)
 
 
-def _http_of(server: NamedServer, given: str | None) -> HttpServer:
+def _http_of(server: NamedServer, given: str | None) -> ServerHttp:
     """Find a server's HTTP. Where it cannot be told from where gRPC is, a server that is away is told of first.
 
     Raises:
@@ -61,7 +61,7 @@ def _http_of(server: NamedServer, given: str | None) -> HttpServer:
         raise
 
 
-def _watch(live: Live, first: Look, server: HttpServer, wait: Wait, interval_s: float) -> None:
+def _watch(live: Live, first: Look, server: ServerHttp, wait: Wait, interval_s: float) -> None:
     """Look until a key ends it. A server that has gone may come back."""
     last, name = first, str(server.address)
     before: Look | None = None

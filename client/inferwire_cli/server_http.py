@@ -22,7 +22,7 @@ _OF_OTHER_ROOTS = frozenset({2, 18, 19, 20, 21})
 """OpenSSL's codes for certificates that the right roots would have verified."""
 
 
-class HttpServer:
+class ServerHttp:
     """The HTTP of one server. Threads share it.
 
     Attributes:
@@ -35,7 +35,7 @@ class HttpServer:
         self._context = credentials.tls_context() if address.is_secure else None
 
     def __repr__(self) -> str:
-        return f"<HttpServer {self.address}>"
+        return f"<ServerHttp {self.address}>"
 
     def open(self, timeout_s: float) -> HTTPConnection:
         """Open a connection on which an answer may take so long.
