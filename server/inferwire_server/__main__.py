@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 import structlog
 
@@ -19,12 +20,12 @@ log = structlog.stdlib.get_logger()
 _DEFAULTS = Settings()
 
 
-def run(settings: Settings = _DEFAULTS) -> int:
-    """Serve until a signal ends it, and give the process's exit code."""
+def run(settings: Settings = _DEFAULTS) -> NoReturn:
+    """Serve until a signal stops it, and end the process."""
     logs.configure(settings.log_format, settings.log_level)
     for variable, reason in not_settings(Settings, os.environ):
         log.warning("a variable without effect", variable=variable, reason=reason)
-    return run_worker(settings, workers_of(settings), Alone())
+    run_worker(settings, workers_of(settings), Alone())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import NoReturn, cast
 
 import structlog
 import uvloop
@@ -43,8 +43,12 @@ _SWITCH_S = 0.0005
 callers with long JSON take 7 to 14 ms, and with this 2 to 5."""
 
 
-def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
-    """Serve as one of a server's processes until a signal, or whoever its role heeds, stops it; give the exit code."""
+def run_worker(settings: Settings, workers: Workers, role: Role) -> NoReturn:
+    """Serve as one of a server's processes until a signal, or whoever its role heeds, stops it; then end the process.
+
+    It ends here and now, whatever runs on threads: models are freed there, and some calls do not end. The interpreter
+    would wait for such a thread, or crash if the thread is inside the runtime.
+    """
     for descriptor in (1, 2):
         let_nobody_wait(descriptor)
     logs.configure(settings.log_format, settings.log_level)
@@ -70,11 +74,11 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> int:
         except Exception as error:  # noqa: BLE001 - what is not an operator's to mend is raised again
             _log_refusals(error)
         if threads is not None:
-            await _leave_behind(threads, code, has_stopped=has_stopped)
+            await _tell_what_is_left(threads, has_stopped=has_stopped)
         return code
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(until_stopped())
+        os._exit(runner.run(until_stopped()))
 
 
 def openvino_backend(extensions: Sequence[Path] = (), threads: int | None = None) -> Backend:
@@ -90,18 +94,13 @@ def openvino_backend(extensions: Sequence[Path] = (), threads: int | None = None
     return OpenVinoBackend(extensions, tokenizers_library(), threads)
 
 
-async def _leave_behind(threads: CallThreads, code: int, *, has_stopped: bool) -> None:
-    """End the process here and now if something runs on a thread that does not end.
-
-    The interpreter would wait for that thread, or crash if the thread is inside the runtime.
-    """
+async def _tell_what_is_left(threads: CallThreads, *, has_stopped: bool) -> None:
+    """Give calls on threads their time, and log what the process ends without."""
     calls = await threads.close(_END_S)
     if not has_stopped:
-        log.warning("an inference, a load or the freeing of models did not end, the process ends without it")
+        log.warning("an inference or a load did not stop, the process ends without it")
     if calls:
         log.warning("calls did not end, the process ends without them", calls=calls)
-    if calls or not has_stopped:
-        os._exit(code)
 
 
 def _log_refusals(error: Exception) -> None:

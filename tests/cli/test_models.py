@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import grpc
 import pytest
 from rich.console import Console
-from tests.client.transport.scripted_server import ScriptedServer
+from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer
 
 from inferwire.transport.served_models import ModelStatus
 from inferwire_cli.models.table import Row, as_table
@@ -76,6 +77,29 @@ def test_a_server_that_fails_between_the_list_and_a_model_is_no_list(
     ending.unary["GetModel"] = refused_with(code)
     done = run("models", "--json", "--address", f"{HOST}:{ending.port}")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "inferwire: because\n")
+
+
+def test_models_are_asked_for_at_once_and_listed_in_their_order(run: Run, ending: ScriptedServer) -> None:
+    """Over a network each answer takes a round trip, and there may be hundreds."""
+    names = ["a", "b", "c", "d"]
+    listed = pb.ListModelsResponse(
+        models=[pb.ModelStatus(name=name, version="1", state=pb.MODEL_STATE_READY) for name in names]
+    )
+    ending.unary["ListModels"] = lambda request, context: listed.SerializeToString()
+    all_have_come = Barrier(len(names))
+
+    def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        try:
+            all_have_come.wait(TIMEOUT_S)
+        except BrokenBarrierError:
+            context.abort(grpc.StatusCode.INTERNAL, "it came alone")
+        asked = pb.GetModelRequest.FromString(request)
+        return pb.GetModelResponse(model=pb.ModelInfo(name=asked.name, slots=ord(asked.name))).SerializeToString()
+
+    ending.unary["GetModel"] = answer
+    done = run("models", "--json", "--address", f"{HOST}:{ending.port}")
+    assert done.returncode == 0, done.stderr
+    assert [(each["name"], each["slots"]) for each in json.loads(done.stdout)] == [(name, ord(name)) for name in names]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

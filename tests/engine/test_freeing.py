@@ -230,24 +230,23 @@ async def test_one_that_is_loaded_again_for_nobody_is_freed_on_a_thread(noting: 
 
 
 @pytest.mark.parametrize("is_unloading", [False, True])
-async def test_a_closing_engine_waits_until_its_models_are_freed(noting: NotingModel, is_unloading: bool) -> None:
-    async with AsyncExitStack() as stack:
+async def test_a_closing_engine_does_not_wait_until_its_models_are_freed(
+    noting: NotingModel, is_unloading: bool
+) -> None:
+    """OpenVINO takes seconds to free some hundred, and what is not freed goes with the process."""
+    async with AsyncExitStack() as stack, asyncio.timeout(LIMIT_S):
         engine = await stack.enter_async_context(an_engine(noting))
         model = await engine.load(SOURCE, ModelOptions("m", slots=1))
         noting.freeing.close()
         if is_unloading:
             engine.begin_unload(model, GONE)
             await asyncio.to_thread(noting.freeing.wait_held, 1)
-        closing = asyncio.ensure_future(stack.aclose())
-        await asyncio.to_thread(noting.freeing.wait_held, 1)
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert not closing.done()
-        noting.freeing.open()
-        await closing
+        await stack.aclose()
     assert engine.stuck == 0
     assert engine.devices[0].freeing.under_way == ()
-    assert len(noting.freed_on) == 1
+    await asyncio.to_thread(noting.freeing.wait_held, 1)
+    noting.freeing.open()
+    await noting.is_freed(1)
     assert get_ident() not in noting.freed_on
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,9 @@ STATE_STYLES = {"ready": "green", "failed": "bold red", "loading": "yellow", "wa
 SHORT_NAME = 20
 """Where no name has more characters, none is broken."""
 
+ASKED_AT_ONCE = 16
+"""For how many models a server is asked at once: over a network, one after the other takes a round trip for each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -36,8 +41,10 @@ def show(address: str | None, root_certificates: Path | None, *, as_json: bool) 
     """Ask a server and print what it says; give the exit code."""
 
     def work() -> None:
-        with named_server(address, root_certificates).calls() as calls:
-            rows = [Row(status, _details(calls, status)) for status in calls.models()]
+        # The connection closes first: no thread waits for an answer once something has failed.
+        with ThreadPoolExecutor(ASKED_AT_ONCE) as threads, named_server(address, root_certificates).calls() as calls:
+            statuses = calls.models()
+            rows = list(map(Row, statuses, threads.map(partial(_details, calls), statuses)))
         if as_json:
             print(json.dumps([as_document(row) for row in rows], indent=2))  # noqa: T201 - what the command is for
         elif rows:

@@ -33,7 +33,7 @@ CLIENTS_AT_ONCE = AT_ONCE // 2
 """How many models of clients are compiled at once, and how many are read."""
 
 CLOSE_S = 5.0
-"""How long a closing engine waits for cancelled inferences and for models that are being opened or freed.
+"""How long a closing engine waits for cancelled inferences and for models that are being opened.
 
 Most inferences stop at their next layer, and most models are soon open; some never are.
 """
@@ -80,16 +80,16 @@ class Trace(Protocol):
 class Engine:
     """The devices and the models on them. Lives on one event loop.
 
-    Use as an async context manager: leaving it cancels what still runs and frees every model. With `current_trace` each
-    inference is recorded in the trace that it gives as the inference is submitted. What may take minutes has threads of
-    its own, for each kind of call some: none waits for calls of another kind.
+    Use as an async context manager: leaving it cancels what still runs, and lets go of every model without waiting
+    until it is freed. With `current_trace` each inference is recorded in the trace that it gives as the inference is
+    submitted. What may take minutes has threads of its own, for each kind of call some: none waits for calls of another
+    kind.
 
     Attributes:
         opening: The threads that open served models.
         compiling: The threads that compile or import models of clients.
         reading: The threads that read models of clients, or ask the runtime about them.
-        stuck: How many models had an inference that did not stop when the engine closed, or were still being opened or
-            freed.
+        stuck: How many models had an inference that did not stop when the engine closed, or were still being opened.
     """
 
     def __init__(
@@ -123,8 +123,9 @@ class Engine:
         self._models.clear()
         for idleness in self._idleness.values():
             idleness.close()
-        leaving = [freed for device in self.devices for freed in device.freeing.under_way]
-        leaving += [device.remove_model(model, error) for device in self.devices for model in device.models]
+        for device in self.devices:
+            device.freeing.let_nobody_wait()
+        leaving = [device.remove_model(model, error) for device in self.devices for model in device.models]
         for device in self.devices:
             device.cancel_all(error)
         still_opening, _ = await asyncio.gather(_closed(self.opening, self.compiling, self.reading), _ended(leaving))

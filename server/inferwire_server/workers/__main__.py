@@ -18,19 +18,19 @@ from inferwire_server.workers.followers import READY, Orders
 log = structlog.stdlib.get_logger()
 
 
-def main() -> int:
+def main() -> None:
     """Follow orders until the lead says that it is time to stop, or has gone."""
     try:
         # Unbuffered: what the lead says after its orders is not to be read with them.
         with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as told:
             orders: Orders = pickle.load(told)  # noqa: S301 - from nobody but the process that started this one
     except EOFError:
-        return 0
+        return
     # Whatever else is written to the standard output is not for the lead.
     report = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     lead = _Lead(sys.stdin.fileno(), report)
-    return run_worker(orders.settings, orders.workers, lead)
+    run_worker(orders.settings, orders.workers, lead)
 
 
 class _Lead:
@@ -72,4 +72,4 @@ class _Lead:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

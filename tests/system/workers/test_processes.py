@@ -216,10 +216,7 @@ def test_a_worker_that_dies_takes_the_server_with_it_while_another_loads(tempora
         os.kill(running_followers(server)[0], signal.SIGKILL)
         assert server.process.wait(END_S) == 1
         assert errors(log) == ["worker 2 has been ended by SIGKILL"]
-        assert (
-            log_lines(log)[-1]["event"]
-            == "an inference, a load or the freeing of models did not end, the process ends without it"
-        )
+        assert log_lines(log)[-1]["event"] == "an inference or a load did not stop, the process ends without it"
         assert_no_process_is_left(server)
         assert_nothing_is_left(server, temporary)
 
