@@ -14,8 +14,9 @@ import pytest
 from openvino.utils.data_helpers import OVDict
 
 import inferwire
+from inferwire.graph.described import PortDescription
 from inferwire.graph.nodes import node_of
-from inferwire.graph.ports import ConstOutput, PortDescription
+from inferwire.graph.ports import ConstOutput
 from inferwire.requests.ov_dict import OVDict as OurResults
 
 
