@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -200,3 +201,13 @@ def test_tensor_of_port_and_unlike_array(ov: Any, ports: Any) -> None:
         ov.Tensor(ports.fixed_input, np.array(["a"]))
     with pytest.raises(RuntimeError, match="must be C contiguous"):
         ov.Tensor(ports.fixed_input, np.zeros((3, 2), np.float32)[:, :1])
+
+
+def test_what_of_an_array_does_not_count_for_a_port_is_not_warned_of(ov: Any, ports: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ov.Tensor(ports.dynamic_input, np.zeros((2, 3), np.float32)).shape == [0]
+        with pytest.raises(RuntimeError, match="must be C contiguous"):
+            ov.Tensor(ports.fixed_input, np.zeros((4, 3), np.float64)[::2])
+        with pytest.raises(TypeError, match="incompatible constructor arguments"):
+            ov.Tensor(ports.fixed_input, None)
