@@ -46,7 +46,7 @@ class DescribedNode(Node):
         told = self._node.attributes
         if told is None:
             refuse("get_attributes() by a server older than this client")
-        return from_contract(dict(told))
+        return from_contract(dict(sorted(told.items())))
 
     def _outputs(self) -> Sequence[PortDescription]:
         return self._node.outputs
