@@ -141,7 +141,6 @@ MEMBERS: Mapping[str, frozenset[str]] = {
             "get_input_shape",
             "get_input_tensor",
             "get_instance_id",
-            "get_output_tensor",
             "get_rt_info",
             "get_type_info",
             "input_value",

@@ -20,6 +20,7 @@ WAYS: list[Naming] = [
     lambda port, names: port.tensor.set_names(names=names),
     lambda port, names: port.node.output(0).set_names(names),
     lambda port, names: port.node.outputs()[0].tensor.set_names(names),
+    lambda port, names: port.node.get_output_tensor(index=0).set_names(names),
 ]
 
 
@@ -130,6 +131,11 @@ def test_a_tensor_of_a_port_tells_what_the_port_does(runtime: Any, model: Any) -
         assert tensor != port
     other = runtime.core.read_model(runtime.models["two"])
     assert model.input(0).tensor not in (model.input(1).tensor, other.input(0).tensor)
+    assert model.input(0).node.get_output_tensor(0) == model.input(0).tensor
+    with pytest.raises(RuntimeError, match="index '1' out of range"):
+        model.input(0).node.get_output_tensor(1)
+    with pytest.raises(TypeError, match=r"get_output_tensor\(\): incompatible function arguments"):
+        model.input(0).node.get_output_tensor(-1)
     model.reshape({"a": [-1, 3], "b": [-1, 3]})
     with pytest.raises(RuntimeError, match=r"to_shape was called on a dynamic shape\."):
         _ = model.input(0).tensor.size

@@ -12,7 +12,7 @@ from typing import Any, SupportsIndex
 from inferwire.arguments import Unpicklable, as_size, incompatible
 from inferwire.completion import Completed
 from inferwire.graph.described import PortDescription
-from inferwire.graph.ports import Output
+from inferwire.graph.ports import DescriptorTensor, Output
 from inferwire.not_offered import PartlyMirrored, refuse
 from inferwire.values.layout import Layout, as_layout, fits
 from inferwire.values.partial_shape import PartialShape
@@ -192,6 +192,16 @@ class Node(Completed, Unpicklable, PartlyMirrored):
             RuntimeError: If there is no such output, or the shape is not known in full.
         """
         return self._output_at("get_output_shape", index).partial_shape.to_shape()
+
+    def get_output_tensor(self, index: SupportsIndex) -> DescriptorTensor:
+        """Give what an output says of its tensors. Mirrors `openvino.Node.get_output_tensor`.
+
+        Raises:
+            TypeError: For what is no position.
+            RuntimeError: If there is no such output.
+        """
+        self._output_at("get_output_tensor", index)
+        return self.output(index).tensor
 
     def get_attributes(self) -> dict[str, Any]:
         """Refuse to give what the node was made with, which is known of ports' nodes and of what `Model.get_ops` gives.
