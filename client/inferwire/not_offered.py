@@ -109,7 +109,7 @@ def missing_attribute(module: str, name: str) -> AttributeError:
     return AttributeError(f"module '{module}' has no attribute '{name}'")
 
 
-_OF_PORTS = frozenset({"get_rt_info", "get_target_inputs", "get_tensor", "rt_info", "target_inputs", "tensor"})
+_OF_PORTS = frozenset({"get_rt_info", "get_target_inputs", "rt_info", "target_inputs"})
 
 MEMBERS: Mapping[str, frozenset[str]] = {
     "Core": frozenset({"register_plugin", "register_plugins", "unload_plugin"}),
@@ -141,7 +141,6 @@ MEMBERS: Mapping[str, frozenset[str]] = {
             "get_input_shape",
             "get_input_tensor",
             "get_instance_id",
-            "get_output_tensor",
             "get_rt_info",
             "get_type_info",
             "input_value",
@@ -173,8 +172,20 @@ MEMBERS: Mapping[str, frozenset[str]] = {
             "tensor_view",
         }
     ),
+    "DescriptorTensor": frozenset(
+        {
+            "get_lower_value",
+            "get_rt_info",
+            "get_upper_value",
+            "get_value_symbol",
+            "rt_info",
+            "set_lower_value",
+            "set_upper_value",
+            "set_value_symbol",
+        }
+    ),
     "Input": frozenset({"get_rt_info", "get_tensor", "replace_source_output", "rt_info", "set_rt_info"}),
-    "Output": _OF_PORTS | {"add_names", "remove_target_input", "replace", "set_names", "set_rt_info"},
+    "Output": _OF_PORTS | {"remove_target_input", "replace", "set_rt_info"},
 }
 """Members of openvino's classes that lead into the graph or the runtime, which are the server's."""
 

@@ -25,10 +25,7 @@ _PACKAGE = "properties"
 
 
 def from_contract(value: PropertyValue) -> Any:
-    """Give a value as openvino would: enumerations and types as themselves.
-
-    A map comes without an order, each time in another, and is given in that of its names.
-    """
+    """Give a value as openvino would: enumerations and types as themselves."""
     match value:
         case EnumValue():
             return Type.dynamic if value == DYNAMIC else _member(value)
@@ -41,7 +38,7 @@ def from_contract(value: PropertyValue) -> Any:
         case set():
             return {from_contract(item) for item in value}
         case dict():
-            return {name: from_contract(item) for name, item in sorted(value.items())}
+            return {name: from_contract(item) for name, item in value.items()}
         case _:
             return value
 

@@ -68,7 +68,7 @@ def to_wire(value: PropertyValue) -> pb.PropertyValue:
         case set():
             return pb.PropertyValue(set_value=_list(value))
         case dict():
-            return pb.PropertyValue(map_value=pb.PropertyMap(values=map_to_wire(value)))
+            return pb.PropertyValue(map_value=pb.PropertyMap(values=map_to_wire(value), order=value))
         case _:
             raise TypeError(f"a property's value cannot be of type {type(value).__name__}: {value!r}")
 
@@ -96,7 +96,10 @@ def from_wire(message: pb.PropertyValue) -> PropertyValue:
         case "set_value":
             return {_scalar(value) for value in message.set_value.values}
         case "map_value":
-            return map_from_wire(message.map_value.values)
+            values = map_from_wire(message.map_value.values)
+            # The contract's own maps have an order each time anew, and older versions give none.
+            names = dict.fromkeys((*message.map_value.order, *sorted(values)))
+            return {name: values[name] for name in names if name in values}
         case "type_value":
             return _element_type(message.type_value)
         case "enum_value":

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import inferwire as ov
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire_cli.bench.ways import wire_bytes
 from inferwire_cli.infer.answers import Answer, as_document, guesses, numbers_of, probabilities, summary
 from inferwire_cli.infer.elements import as_input

@@ -17,7 +17,7 @@ import pytest
 
 import inferwire as ov
 from inferwire.errors import QueueFull, ServerUnavailable
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.transport.address import parse_address
 from inferwire.transport.unreachable import WHERE_ADDRESSES
 from inferwire_cli.bench.figures import Bar, histogram, spreads

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import inferwire
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import Timings
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport

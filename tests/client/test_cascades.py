@@ -15,7 +15,7 @@ import pytest
 from tests.client.conftest import describe
 
 import inferwire as ov
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.transport.executions import StoredBox
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTensors, FakeTransport
 from inferwire_proto.element_types import BY_NAME

@@ -282,11 +282,6 @@ def test_what_no_path_can_be_is_an_error_that_shows_no_more_of_it_than_a_path_ha
         core.read_model(path)
 
 
-def test_properties_that_come_in_any_order_are_listed_in_one(transport: FakeTransport, core: ov.Core) -> None:
-    transport.properties["CPU", "SUPPORTED_PROPERTIES"] = {"NUM_STREAMS": "RW", "DEVICE_ID": "RW", "PERF_COUNT": "RW"}
-    assert list(core.get_property("CPU", "SUPPORTED_PROPERTIES")) == ["DEVICE_ID", "NUM_STREAMS", "PERF_COUNT"]
-
-
 def test_a_compiled_model_is_freed_once_nothing_uses_it(transport: FakeTransport, core: ov.Core) -> None:
     compiled = core.compile_model(XML, "CPU")
     request = compiled.create_infer_request()

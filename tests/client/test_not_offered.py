@@ -11,8 +11,8 @@ import openvino
 import pytest
 
 import inferwire
+from inferwire.graph.described import PortDescription
 from inferwire.graph.nodes import node_of
-from inferwire.graph.ports import PortDescription
 from inferwire.models.graph_nodes import DescribedNode
 from inferwire.not_offered import MEMBERS, TOP_LEVEL, sentence
 from inferwire.transport.descriptions import GraphNode
@@ -68,6 +68,19 @@ def test_a_result_whose_server_tells_no_source_says_that_it_is_an_older_one() ->
     port = PortDescription(frozenset(), inferwire.Type.f32, inferwire.PartialShape([2]), "out", "Result", "")
     with pytest.raises(RuntimeError, match=r"get_source_output\(\) by a server older than this client is not offered"):
         node_of(port).input(0).get_source_output()
+
+
+def test_what_has_no_names_of_its_own_says_so(transport: Any) -> None:
+    core = inferwire.Core(transport=transport)
+    compiled = core.compile_model(b"<net/>", "CPU")
+    for name in (compiled.input(0).tensor.set_names, compiled.output(0).get_tensor().add_names):
+        with pytest.raises(RuntimeError, match="naming inputs and outputs of a compiled model is not offered"):
+            name({"x"})
+    port = PortDescription(frozenset(), inferwire.Type.f32, inferwire.PartialShape([2]), "halves", "Split", "")
+    inner = DescribedNode(GraphNode(port, {}, 2, (port, port))).output(1)
+    for name in (inner.set_names, inner.tensor.add_names):
+        with pytest.raises(RuntimeError, match=r"naming an output of a node that is neither .* is not offered"):
+            name({"x"})
 
 
 def test_any_other_member_is_an_ordinary_error(transport: Any) -> None:

@@ -296,7 +296,8 @@ def test_reshape(runtime: Any, models: dict[str, Path]) -> None:
 def test_nothing_can_be_pickled(runtime: Any) -> None:
     compiled = runtime.compile("relu")
     queue = runtime.ov.AsyncInferQueue(compiled, 1)
-    for thing in (compiled, compiled.create_infer_request(), runtime.core, queue):
+    vector = runtime.ov.TensorVector()
+    for thing in (compiled, compiled.create_infer_request(), runtime.core, queue, vector):
         for kept in (pickle.dumps, copy.deepcopy, copy.copy):
             with pytest.raises(TypeError, match="cannot pickle"):
                 kept(thing)

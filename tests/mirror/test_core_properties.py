@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openvino
 import pytest
 
 ONES = np.ones((1, 3), np.float32)
@@ -34,6 +35,17 @@ def test_what_was_set_is_read_back_with_openvinos_types(runtime: Any, core: Any)
     assert core.get_property("CPU", "EXECUTION_MODE_HINT", {}) == props.hint.ExecutionMode.ACCURACY
     core.set_property("AUTO", {"PERFORMANCE_HINT": "LATENCY"})
     assert core.get_property("AUTO", "PERFORMANCE_HINT") == "LATENCY"
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO"])
+def test_properties_are_listed_in_the_devices_order(runtime: Any, core: Any, device: str) -> None:
+    """Programs print them as they come."""
+    local = openvino.Core()
+    supported = core.get_property(device, "SUPPORTED_PROPERTIES")
+    assert list(supported.items()) == list(local.get_property(device, "SUPPORTED_PROPERTIES").items())
+    mine, theirs = (each.compile_model(runtime.models["relu"], device) for each in (core, local))
+    of_mine, of_theirs = (each.get_property("SUPPORTED_PROPERTIES") for each in (mine, theirs))
+    assert list(of_mine.items()) == list(of_theirs.items())
 
 
 def test_a_set_of_choices(runtime: Any, core: Any, models: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,8 +15,9 @@ import pytest
 from openvino.utils.data_helpers import OVDict
 
 import inferwire
+from inferwire.graph.described import PortDescription
 from inferwire.graph.nodes import node_of
-from inferwire.graph.ports import ConstOutput, PortDescription
+from inferwire.graph.ports import ConstOutput
 from inferwire.requests.ov_dict import OVDict as OurResults
 
 
@@ -199,3 +201,13 @@ def test_tensor_of_port_and_unlike_array(ov: Any, ports: Any) -> None:
         ov.Tensor(ports.fixed_input, np.array(["a"]))
     with pytest.raises(RuntimeError, match="must be C contiguous"):
         ov.Tensor(ports.fixed_input, np.zeros((3, 2), np.float32)[:, :1])
+
+
+def test_what_of_an_array_does_not_count_for_a_port_is_not_warned_of(ov: Any, ports: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ov.Tensor(ports.dynamic_input, np.zeros((2, 3), np.float32)).shape == [0]
+        with pytest.raises(RuntimeError, match="must be C contiguous"):
+            ov.Tensor(ports.fixed_input, np.zeros((4, 3), np.float64)[::2])
+        with pytest.raises(TypeError, match="incompatible constructor arguments"):
+            ov.Tensor(ports.fixed_input, None)

@@ -12,12 +12,16 @@ import pytest
 import inferwire
 from inferwire.drop_in.stand_ins import STAND_INS, WORKING
 from inferwire.graph.nodes import Parameter, Result
+from inferwire.graph.ports import DescriptorTensor
 from inferwire.models.graph_nodes import Constant
 from inferwire.not_offered import MEMBERS, MODULES, TOP_LEVEL
 from inferwire.requests.ov_dict import OVDict
 
 IMPLEMENTATION = frozenset({"_add_openvino_libs_to_search_path", "_op_base", "_ov_api", "_pyopenvino"})
 """Names of openvino that are no part of its interface."""
+
+_DESCRIPTOR_TENSOR = type(openvino.opset13.parameter([1]).output(0).get_tensor())
+"""A class to which openvino gives no name."""
 
 CLASSES: Mapping[str, tuple[type, type]] = {
     name: (getattr(openvino, name), getattr(inferwire, name))
@@ -27,6 +31,7 @@ CLASSES: Mapping[str, tuple[type, type]] = {
     "Parameter": (openvino.op.Parameter, Parameter),
     "Result": (openvino.op.Result, Result),
     "Constant": (openvino.op.Constant, Constant),
+    "DescriptorTensor": (_DESCRIPTOR_TENSOR, DescriptorTensor),
 }
 """Every class of openvino that is mirrored with its mirror: those of its interface, and those of nodes behind ports."""
 
@@ -57,23 +62,27 @@ DIFFERENT: Mapping[str, frozenset[str]] = {
 }
 """What is left out on purpose, without a sentence: arithmetic that makes graphs, and openvino's own business."""
 
+NODES = frozenset({"described", "follow", "get_layout", "is_renamed", "layout", "rename", "set_layout", "take_labels"})
+"""What every node has here and not in openvino."""
+
 MORE: Mapping[str, frozenset[str]] = {
     "AsyncInferQueue": frozenset({"infer_async", "map_async", "set_error_callback"}),
     "CompiledModel": frozenset({"max_batch_rows", "of", "optimal_number_of_infer_requests"}),
     "ConstOutput": frozenset({"description", "facts"}),
-    "Constant": frozenset({"follow", "get_layout", "layout", "set_layout", "take_labels"}),
+    "DescriptorTensor": frozenset({"description", "facts", "of"}),
+    "Constant": NODES,
     "Core": frozenset({"close", "served_model"}),
     "InferRequest": frozenset(
         {"infer_async", "inputs", "of", "outputs", "postpone_outputs", "runs", "scheduling", "timings"}
     ),
     "Input": frozenset({"of"}),
     "Model": frozenset({"build_in", "contents", "of"}),
-    "Node": frozenset({"follow", "get_layout", "layout", "set_layout", "take_labels"}),
+    "Node": NODES,
     "Output": frozenset({"description", "facts", "follow"}),
-    "Parameter": frozenset({"follow", "get_shape", "take_labels"}),
+    "Parameter": frozenset({"described", "follow", "get_shape", "is_renamed", "rename", "take_labels"}),
     "ProfilingInfo": frozenset({"of"}),
     "RemoteTensor": frozenset({"memory", "over"}),
-    "Result": frozenset({"follow", "take_labels"}),
+    "Result": frozenset({"described", "follow", "is_renamed", "rename", "take_labels"}),
     "Tensor": frozenset({"memory", "over"}),
     "TensorVector": frozenset({"count", "index", "remove", "reverse"}),
 }
@@ -82,15 +91,16 @@ MORE: Mapping[str, frozenset[str]] = {
 OWN_USE: Mapping[str, frozenset[str]] = {
     "CompiledModel": frozenset({"of"}),
     "ConstOutput": frozenset({"description", "facts"}),
+    "DescriptorTensor": frozenset({"description", "facts", "of"}),
     "InferRequest": frozenset({"of", "runs"}),
     "Input": frozenset({"of"}),
     "Model": frozenset({"build_in", "contents", "of"}),
-    "Node": frozenset({"follow", "take_labels"}),
+    "Node": frozenset({"described", "follow", "is_renamed", "rename", "take_labels"}),
     "Output": frozenset({"description", "facts", "follow"}),
-    "Parameter": frozenset({"follow", "take_labels"}),
+    "Parameter": frozenset({"described", "follow", "is_renamed", "rename", "take_labels"}),
     "ProfilingInfo": frozenset({"of"}),
     "RemoteTensor": frozenset({"memory", "over"}),
-    "Result": frozenset({"follow", "take_labels"}),
+    "Result": frozenset({"described", "follow", "is_renamed", "rename", "take_labels"}),
     "Tensor": frozenset({"memory", "over"}),
 }
 """What of it the client's own modules alone use, and completion does not offer."""

@@ -190,6 +190,8 @@ def features(model: ov.Model) -> list[ov.Output]:
     names = ["pool5", "fc6"]
     model.add_outputs(names)
     model.add_outputs(("conv1", 0))
+    model.input(0).set_names({"image"})
+    model.output(0).get_tensor().add_names({"scores": 1}.keys())
     return model.add_outputs([model.get_ordered_ops()[1].output(0), "fc7", ("conv2", 0)])
 
 

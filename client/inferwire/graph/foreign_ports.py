@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from inferwire.arguments import openvino_class
+from inferwire.graph.described import PortDescription
 from inferwire.graph.nodes import node_of
-from inferwire.graph.ports import ConstOutput, Port, PortDescription
+from inferwire.graph.ports import ConstOutput, Port
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.types import Type, as_type
 

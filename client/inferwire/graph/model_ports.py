@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from inferwire.graph.described import PortDescription
 from inferwire.graph.nodes import node_of
-from inferwire.graph.ports import ConstOutput, Port, PortDescription, are_alike
+from inferwire.graph.ports import ConstOutput, Port, are_alike
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.types import element_type_of
 from inferwire_proto.element_types import ElementType

@@ -11,7 +11,8 @@ from typing import Any, SupportsIndex
 
 from inferwire.arguments import Unpicklable, as_size, incompatible
 from inferwire.completion import Completed
-from inferwire.graph.ports import Output, PortDescription
+from inferwire.graph.described import PortDescription
+from inferwire.graph.ports import DescriptorTensor, Output
 from inferwire.not_offered import PartlyMirrored, refuse
 from inferwire.values.layout import Layout, as_layout, fits
 from inferwire.values.partial_shape import PartialShape
@@ -29,12 +30,13 @@ class Node(Completed, Unpicklable, PartlyMirrored):
     name and layout can be set and stay on the client, but for the layouts that `PrePostProcessor` builds in.
     """
 
-    __slots__ = ("__weakref__", "_description", "_friendly_name", "_layout")
+    __slots__ = ("__weakref__", "_description", "_friendly_name", "_is_renamed", "_layout")
 
-    _own_use = frozenset({"follow", "take_labels"})
+    _own_use = frozenset({"described", "follow", "is_renamed", "rename", "take_labels"})
 
     def __init__(self, description: PortDescription) -> None:
         self._description = description
+        self._is_renamed = False
         self._friendly_name = description.node_name
         self._layout = Layout(description.layout)
 
@@ -43,7 +45,26 @@ class Node(Completed, Unpicklable, PartlyMirrored):
 
     def follow(self, description: PortDescription) -> None:
         """Become what the server now says of the port; for the SDK's own use, not in openvino."""
-        self._description = description
+        self._description, self._is_renamed = description, False
+
+    def described(self, index: int) -> PortDescription:
+        """Give what is known of an output; for the SDK's own use, not in openvino."""
+        del index
+        return self._description
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether it has names of which the server does not know; for the SDK's own use, not in openvino."""
+        return self._is_renamed
+
+    def rename(self, names: frozenset[str]) -> None:
+        """Name the only output; for the SDK's own use, not in openvino.
+
+        Raises:
+            RuntimeError: For a node that is neither a parameter nor a result.
+        """
+        del names
+        refuse("naming an output of a node that is neither a parameter nor a result")
 
     def take_labels(self, other: Node) -> None:
         """Take what can be set, friendly name and layout, from another; for the SDK's own use, not in openvino."""
@@ -172,6 +193,16 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         """
         return self._output_at("get_output_shape", index).partial_shape.to_shape()
 
+    def get_output_tensor(self, index: SupportsIndex) -> DescriptorTensor:
+        """Give what an output says of its tensors. Mirrors `openvino.Node.get_output_tensor`.
+
+        Raises:
+            TypeError: For what is no position.
+            RuntimeError: If there is no such output.
+        """
+        self._output_at("get_output_tensor", index)
+        return self.output(index).tensor
+
     def get_attributes(self) -> dict[str, Any]:
         """Refuse to give what the node was made with, which is known of ports' nodes and of what `Model.get_ops` gives.
 
@@ -194,11 +225,11 @@ class Node(Completed, Unpicklable, PartlyMirrored):
             raise incompatible("output", "(self: Node, output_index: int)", invoked=(self, output_index))
         if position >= len(outputs):
             raise RuntimeError("node index is out of range")
-        return Output(outputs[position], self, position)
+        return Output(self, position)
 
     def outputs(self) -> list[Output]:
         """Give the outputs in order. Mirrors `openvino.Node.outputs`."""
-        return [Output(description, self, index) for index, description in enumerate(self._outputs())]
+        return [Output(self, index) for index in range(len(self._outputs()))]
 
     def input(self, input_index: SupportsIndex) -> Input:
         """Give an input. Mirrors `openvino.Node.input`.
@@ -244,7 +275,17 @@ class Node(Completed, Unpicklable, PartlyMirrored):
         return outputs[position]
 
 
-class Parameter(Node):
+class _End(Node):
+    """What `Parameter` and `Result` have in common."""
+
+    __slots__ = ()
+
+    def rename(self, names: frozenset[str]) -> None:
+        """Name the only output; for the SDK's own use, not in openvino."""
+        self._description, self._is_renamed = replace(self._description, names=names), True
+
+
+class Parameter(_End):
     """The node behind an input. Mirrors the part of `openvino.op.Parameter` that reads it.
 
     Differs from OpenVINO: type and shape cannot be set here; `Model.reshape` sets shapes.
@@ -287,7 +328,7 @@ class Parameter(Node):
         return []
 
 
-class Result(Node):
+class Result(_End):
     """The node behind an output. Mirrors the part of `openvino.op.Result` that reads it."""
 
     __slots__ = ()
@@ -371,7 +412,7 @@ class Input(Completed, Unpicklable, PartlyMirrored):
         described = replace(
             self._description, node_name=source.node_name, node_type=source.node_type, layout="", source=None
         )
-        return Output(described, node_of(described), source.index)
+        return Output(node_of(described), source.index)
 
 
 class Assign(Node):

@@ -1,75 +1,30 @@
 """The inputs and outputs of models, as a client knows them.
 
-Owns `ConstOutput` and `Output`, which are made from descriptions that a server sent, never by users.
+Owns `ConstOutput` and `Output`, which are made from descriptions that a server sent, never by users, and their tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Set
 from typing import Any, NoReturn, Self, TypeVar
 
 import inferwire  # for hints of nodes, which know ports
-from inferwire.arguments import Unpicklable
-from inferwire.completion import Completed
-from inferwire.not_offered import PartlyMirrored
-from inferwire.values.partial_shape import PartialShape
-from inferwire.values.shapes import Shape
-from inferwire.values.types import Type
+from inferwire.graph.described import Described, PortDescription, as_names
+from inferwire.not_offered import refuse
 
 P = TypeVar("P", bound="Port")
 
 
-@dataclass(frozen=True, slots=True)
-class PortSource:
-    """The node whose output a model gives as its own, and which output of it that is."""
-
-    node_name: str
-    node_type: str
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class PortDescription:
-    """What a server says of one port.
-
-    Attributes:
-        names: The tensor names; empty where the model gives none.
-        element_type: The type of its elements.
-        partial_shape: What shapes it takes or gives.
-        node_name: The friendly name of the node behind it.
-        node_type: The type of the node, "Parameter" or "Result" for compiled models.
-        oip_name: Its unique name in the Open Inference Protocol.
-        layout: Which dimension is what, as the text of a `Layout`; empty where the model does not say.
-        source: Where an output's values come from.
-    """
-
-    names: frozenset[str]
-    element_type: Type
-    partial_shape: PartialShape
-    node_name: str
-    node_type: str
-    oip_name: str
-    layout: str = ""
-    source: PortSource | None = None
-
-
-class Port(Completed, Unpicklable, PartlyMirrored):
-    """What `ConstOutput` and `Output` have in common, which are two classes without a common one in openvino.
+class Port(Described):
+    """What `ConstOutput` and `Output` have in common.
 
     Two ports are equal where they are of the same class and node: those of another compilation of the same model are
     not, and neither are those of the model that was compiled.
     """
 
-    _own_use = frozenset({"description", "facts", "follow"})
-
-    def __init__(self, description: PortDescription, node: inferwire.Node, index: int = 0) -> None:
-        self._description = description
+    def __init__(self, node: inferwire.Node, index: int = 0) -> None:
         self._node = node
         self._index = index
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.facts()}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self._node is other._node and self._index == other._index
@@ -83,56 +38,8 @@ class Port(Completed, Unpicklable, PartlyMirrored):
     def __le__(self, other: object) -> bool:
         return hash(self) <= hash(other) if isinstance(other, type(self)) else NotImplemented
 
-    def __copy__(self) -> Self:
-        return type(self)(self._description, self._node, self._index)
-
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         raise TypeError(f"Cannot deepcopy 'openvino.{type(self).__name__}' object.")
-
-    def facts(self) -> str:
-        """Give names, shape and type as text; for the SDK's own use, not in openvino."""
-        names = ", ".join(sorted(self._description.names))
-        return f"names[{names}] shape{self.partial_shape} type: {self.element_type.type_name}"
-
-    @property
-    def description(self) -> PortDescription:
-        """What the server said of the port; not in openvino."""
-        return self._description
-
-    @property
-    def any_name(self) -> str:
-        """The smallest of the port's names. Mirrors `openvino.Output.any_name`.
-
-        Raises:
-            RuntimeError: For a port without names.
-        """
-        if not self._description.names:
-            raise RuntimeError("Attempt to get a name for a Tensor without names")
-        return min(self._description.names)
-
-    @property
-    def names(self) -> set[str]:
-        """All names of the port. Mirrors `openvino.Output.names`."""
-        return set(self._description.names)
-
-    @property
-    def element_type(self) -> Type:
-        """The type of the port's elements. Mirrors `openvino.Output.element_type`."""
-        return self._description.element_type
-
-    @property
-    def partial_shape(self) -> PartialShape:
-        """What shapes the port takes or gives, in elements. Mirrors `openvino.Output.partial_shape`."""
-        return PartialShape(self._description.partial_shape)
-
-    @property
-    def shape(self) -> Shape:
-        """The shape, where it is known in full. Mirrors `openvino.Output.shape`.
-
-        Raises:
-            RuntimeError: Where it is not.
-        """
-        return self._description.partial_shape.to_shape()
 
     @property
     def index(self) -> int:
@@ -147,25 +54,10 @@ class Port(Completed, Unpicklable, PartlyMirrored):
         """The node behind the port. Mirrors `openvino.Output.node`."""
         return self._node
 
-    def get_any_name(self) -> str:
-        """Give `any_name`."""
-        return self.any_name
-
-    def get_names(self) -> set[str]:
-        """Give `names`."""
-        return self.names
-
-    def get_element_type(self) -> Type:
-        """Give `element_type`."""
-        return self.element_type
-
-    def get_partial_shape(self) -> PartialShape:
-        """Give `partial_shape`."""
-        return self.partial_shape
-
-    def get_shape(self) -> Shape:
-        """Give `shape`."""
-        return self.shape
+    @property
+    def tensor(self) -> DescriptorTensor:
+        """What the port says of its tensors. Mirrors `openvino.Output.tensor`."""
+        return DescriptorTensor.of(self)
 
     def get_index(self) -> int:
         """Give `index`."""
@@ -175,12 +67,16 @@ class Port(Completed, Unpicklable, PartlyMirrored):
         """Give `node`."""
         return self._node
 
+    def get_tensor(self) -> DescriptorTensor:
+        """Give `tensor`."""
+        return self.tensor
+
 
 class ConstOutput(Port):
     """One input or output of a compiled model. Mirrors `openvino.ConstOutput`.
 
-    Differs from OpenVINO: `rt_info`, `tensor`, `target_inputs` and what else leads into the graph
-    are not here; there is a constructor, for the SDK's own use.
+    Differs from OpenVINO: `rt_info`, `target_inputs` and what else leads into the graph are not here; there is a
+    constructor, for the SDK's own use.
 
     Example:
         >>> compiled.input("data")
@@ -189,18 +85,141 @@ class ConstOutput(Port):
         <Shape: [1,3]>
     """
 
+    def __init__(self, description: PortDescription, node: inferwire.Node, index: int = 0) -> None:
+        super().__init__(node, index)
+        self._description = description
+
+    def __copy__(self) -> Self:
+        return type(self)(self._description, self._node, self._index)
+
+    @property
+    def description(self) -> PortDescription:
+        """What the server said of the port; for the SDK's own use, not in openvino."""
+        return self._description
+
 
 class Output(Port):
     """One input or output of a model that is not compiled, or an output of a node. Mirrors `openvino.Output`.
 
-    Differs from OpenVINO: what leads into the graph or changes it is not here; there is a constructor, for the SDK's
-    own use.
+    Differs from OpenVINO: what leads into the graph or changes it is not here, but for the names of a model's inputs
+    and outputs; there is a constructor, for the SDK's own use.
+
+    Example:
+        >>> model.output(0).set_names({"scores"})
+        >>> compiled = core.compile_model(model, "CPU")
+        >>> scores = compiled(image)["scores"]
     """
+
+    _own_use = frozenset({"follow"})
+
+    def __copy__(self) -> Self:
+        return type(self)(self._node, self._index)
+
+    @property
+    def description(self) -> PortDescription:
+        """What the server says of the port now; for the SDK's own use, not in openvino."""
+        return self._node.described(self._index)
 
     def follow(self, description: PortDescription) -> None:
         """Become what the server now says of the port; for the SDK's own use, not in openvino."""
-        self._description = description
         self._node.follow(description)
+
+    def set_names(self, names: Set[str]) -> None:
+        """Name the port, in the place of the names that it has. Mirrors `openvino.Output.set_names`.
+
+        The server is told with the next call that needs the model there, as `Core.compile_model`.
+
+        Raises:
+            TypeError: For what is no set of names.
+            RuntimeError: For an output of an inner node.
+        """
+        self._node.rename(as_names("set_names", self, names))
+
+    def add_names(self, names: Set[str]) -> None:
+        """Name the port beside the names that it has. Mirrors `openvino.Output.add_names`.
+
+        Raises:
+            TypeError: For what is no set of names.
+            RuntimeError: For an output of an inner node.
+        """
+        self._node.rename(self.description.names | as_names("add_names", self, names))
+
+
+class DescriptorTensor(Described):
+    """What a port says of its tensors. Mirrors the part of `DescriptorTensor` of openvino that needs no graph.
+
+    Differs from OpenVINO: each call gives another one, which equals those of the same port; the names of compiled
+    models cannot be set.
+
+    Example:
+        >>> model.output(0).get_tensor().set_names({"scores"})
+
+    Raises:
+        TypeError: Where it is made by a program, as openvino's does.
+    """
+
+    __slots__ = ("_port",)
+
+    _own_use = frozenset({"of"})
+
+    _port: Port
+
+    def __init__(self, *given: object) -> None:
+        del given
+        raise TypeError("inferwire.DescriptorTensor: No constructor defined!")
+
+    @classmethod
+    def of(cls, port: Port) -> DescriptorTensor:
+        """Make that of a port; for the SDK's own use, not in openvino."""
+        made = object.__new__(cls)
+        made._port = port
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DescriptorTensor) and self._port == other._port
+
+    def __hash__(self) -> int:
+        return hash(self._port)
+
+    @property
+    def description(self) -> PortDescription:
+        """What the server says of the port; for the SDK's own use, not in openvino."""
+        return self._port.description
+
+    @property
+    def size(self) -> int:
+        """How many bytes a tensor has. Mirrors `size` of openvino's.
+
+        Raises:
+            RuntimeError: If the shape is not known in full.
+        """
+        elements = 1
+        for length in self.shape:
+            elements *= length
+        return (elements * self.element_type.bitwidth + 7) // 8
+
+    def set_names(self, names: Set[str]) -> None:
+        """Name the port, in the place of the names that it has, as `Output.set_names`.
+
+        Raises:
+            TypeError: For what is no set of names.
+            RuntimeError: For an output of an inner node, or of a compiled model.
+        """
+        self._named().set_names(as_names("set_names", self, names))
+
+    def add_names(self, names: Set[str]) -> None:
+        """Name the port beside the names that it has, as `Output.add_names`.
+
+        Raises:
+            TypeError: For what is no set of names.
+            RuntimeError: For an output of an inner node, or of a compiled model.
+        """
+        self._named().add_names(as_names("add_names", self, names))
+
+    def _named(self) -> Output:
+        if not isinstance(self._port, Output):
+            refuse("naming inputs and outputs of a compiled model")
+        return self._port
 
 
 def are_alike(port: Port, other: Port) -> bool:

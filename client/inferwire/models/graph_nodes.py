@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from inferwire.graph.described import PortDescription
 from inferwire.graph.nodes import Node
-from inferwire.graph.ports import PortDescription
 from inferwire.not_offered import refuse
 from inferwire.property_values import from_contract
 from inferwire.transport.descriptions import GraphNode
@@ -29,6 +29,10 @@ class DescribedNode(Node):
         super().__init__(node.description)
         self._node = node
 
+    def described(self, index: int) -> PortDescription:
+        """Give what is known of an output; for the SDK's own use, not in openvino."""
+        return self._node.outputs[index]
+
     def get_input_size(self) -> int:
         """Give the number of the node's inputs. Mirrors `openvino.Node.get_input_size`."""
         return self._node.input_count
@@ -42,7 +46,7 @@ class DescribedNode(Node):
         told = self._node.attributes
         if told is None:
             refuse("get_attributes() by a server older than this client")
-        return from_contract(dict(told))
+        return from_contract(dict(sorted(told.items())))
 
     def _outputs(self) -> Sequence[PortDescription]:
         return self._node.outputs

@@ -1,7 +1,7 @@
 """A model that was read but not compiled: `Model`.
 
-Owns the new shapes, preprocessing and outputs a user gives it. The graph itself stays on the server, which reads it
-anew for each compilation.
+Owns the new shapes, preprocessing, outputs and names a user gives it. The graph itself stays on the server, which reads
+it anew for each compilation.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any, TypeVar, cast, overload
 from inferwire.arguments import as_integer, as_size, incompatible, openvino_class
 from inferwire.completion import Completed
 from inferwire.errors import InferwireError
+from inferwire.graph.described import PortDescription
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.nodes import Node, node_of
-from inferwire.graph.ports import Output, PortDescription, copy_labels
+from inferwire.graph.ports import Output, copy_labels
 from inferwire.models.added_outputs import Addable, as_added, output_of
 from inferwire.models.graph_nodes import graph_node
 from inferwire.models.model_files import ModelFiles
@@ -26,6 +27,7 @@ from inferwire.transport.descriptions import ModelContents, ModelDescription, Pr
 from inferwire.transport.protocol import Transport
 from inferwire.values.layout import Layout, fits
 from inferwire.values.partial_shape import PartialShape
+from inferwire_proto.port_names import PortNames
 from inferwire_proto.preprocessing import Call
 
 Held = TypeVar("Held", Output, Node)
@@ -42,8 +44,8 @@ class Model(Completed, RuntimeInfo, ReadableModel):
     Made by `Core.read_model`; its constructor, which builds graphs in openvino, refuses to.
 
     Differs from OpenVINO: the graph is on the server, so that ports and nodes can be read, inputs reshaped,
-    preprocessing built in and outputs added, and nothing else edited; a model that left its `with` block can still be
-    used.
+    preprocessing built in, outputs added, and inputs and outputs named, and nothing else edited; a model that left its
+    `with` block can still be used.
 
     Example:
         >>> model = core.read_model("model.xml")
@@ -94,7 +96,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         Raises:
             RuntimeError: If no server answers.
         """
-        clone: Model = Model.of(self._transport, self._files, self._reshape, self._preprocessing)
+        clone: Model = Model.of(self._transport, self._files, self._reshape, self._edits())
         clone.friendly_name = self._friendly_name
         if self._rt_info is not None:
             clone._rt_info = self._rt_info.clone()
@@ -135,8 +137,9 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         for port, shape in shapes.items():
             _check_layout(port, shape)
         named = {_wire_name(port): shape for port, shape in shapes.items()}
-        if self._preprocessing:
-            *before, last = self._preprocessing
+        edits = self._edits()
+        if edits:
+            *before, last = edits
             self._describe(self._reshape, (*before, replace(last, reshape={**last.reshape, **named})))
         else:
             self._describe({**self._reshape, **named}, ())
@@ -170,7 +173,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         wanted = as_added(outputs)
         # A "Result" may have another name with each reading of the model: what is given already is not asked for.
         missing = tuple(each for each in wanted if output_of(self._outputs, each) is None)
-        before = self._preprocessing
+        before = self._edits()
         if missing:
             self._describe(self._reshape, (*before, Preprocessing(added_outputs=missing)))
         found = [output_of(self._outputs, each) for each in wanted]
@@ -206,14 +209,24 @@ class Model(Completed, RuntimeInfo, ReadableModel):
 
     def build_in(self, calls: Sequence[Call]) -> None:
         """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
-        description = self._describe(self._reshape, (*self._preprocessing, Preprocessing(tuple(calls))), are_new=True)
+        description = self._describe(self._reshape, (*self._edits(), Preprocessing(tuple(calls))), are_new=True)
         for port, described in zip(self._outputs, description.outputs, strict=True):
             port.node.layout = Layout(described.layout)
 
     @property
     def contents(self) -> ModelContents:
         """What a server makes it of, which need not be the one that read it; for the SDK's own use, not in openvino."""
-        return self._files.contents(self._reshape, self._preprocessing)
+        return self._files.contents(self._reshape, self._edits())
+
+    def _edits(self) -> tuple[Preprocessing, ...]:
+        """Give what is built in, and the names of which the server was not told yet."""
+        named = tuple(
+            PortNames(is_output, index, port.description.names)
+            for is_output, ports in ((False, self._inputs), (True, self._outputs))
+            for index, port in enumerate(ports)
+            if port.node.is_renamed
+        )
+        return (*self._preprocessing, Preprocessing(names=named)) if named else self._preprocessing
 
     def _describe(
         self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...], *, are_new: bool = False
@@ -261,7 +274,7 @@ def check_model(value: object) -> None:
 
 
 def _output(description: PortDescription) -> Output:
-    return Output(description, node_of(description))
+    return Output(node_of(description))
 
 
 def _following(

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inferwire.graph.nodes import Parameter, node_of
-from inferwire.graph.ports import Output, PortDescription
+from inferwire.graph.described import PortDescription
+from inferwire.graph.nodes import Node, Parameter, node_of
+from inferwire.graph.ports import Output
 from inferwire.models.graph_nodes import DescribedNode
 from inferwire.models.readable_model import ReadableModel
 from inferwire.models.rt_info import ModelMap, RuntimeInfo
@@ -42,6 +43,8 @@ class ExecutionParameter(ExecutionNode, Parameter):
 
     __slots__ = ()
 
+    rename = Node.rename  # its names are the device's
+
 
 class RuntimeModel(RuntimeInfo, ReadableModel):
     """The graph a device runs. Mirrors the part of `openvino.Model` that reads it.
@@ -69,10 +72,7 @@ class RuntimeModel(RuntimeInfo, ReadableModel):
 
     def _ports(self, descriptions: Sequence[PortDescription]) -> list[Output]:
         by_name = {node.friendly_name: node for node in self._nodes}
-        return [
-            Output(description, by_name.get(description.node_name) or node_of(description))
-            for description in descriptions
-        ]
+        return [Output(by_name.get(description.node_name) or node_of(description)) for description in descriptions]
 
 
 def _execution_node(node: GraphNode) -> ExecutionNode:

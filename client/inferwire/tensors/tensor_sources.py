@@ -95,14 +95,18 @@ def _of_type(element_type: Any, shape: object) -> Memory | None:
     return allocate(element_type_of(known), sizes)
 
 
-def _of_port(port: object, array: object = None) -> Memory | None:
-    if not isinstance(port, Port):
+def _of_port(port: object) -> Memory | None:
+    return allocate(element_type_of(port.element_type), _sizes(port)) if isinstance(port, Port) else None
+
+
+def _over_port(port: object, array: object) -> Memory | None:
+    if not isinstance(port, Port) or not is_array(array):
         return None
-    sizes = tuple(port.shape) if port.partial_shape.is_static else (0,)
-    element_type = element_type_of(port.element_type)
-    if array is None:
-        return allocate(element_type, sizes)
-    return _crop(element_type, sizes, array) if is_array(array) else None
+    return _crop(element_type_of(port.element_type), _sizes(port), array)
+
+
+def _sizes(port: Port) -> tuple[int, ...]:
+    return tuple(port.shape) if port.partial_shape.is_static else (0,)
 
 
 def _of_region(other: object, begin: object, end: object) -> Memory | None:
@@ -123,7 +127,7 @@ _FORMS = (
     _Form(("array", "shape", "type"), 2, _view),
     _Form(("list",), 1, _of_list),
     _Form(("port",), 1, _of_port),
-    _Form(("port", "array"), 2, _of_port),
+    _Form(("port", "array"), 2, _over_port),
     _Form(("other", "begin", "end"), 3, _of_region),
     _Form(("type", "shape"), 2, _of_type),
     _Form(("image",), 1, _of_image),
@@ -166,11 +170,13 @@ def _crop(element_type: ElementType, shape: tuple[int, ...], array: Array) -> Me
     own = Type(array.dtype)
     if own is Type.string:
         raise RuntimeError(f"{_NOT_SHARED} String types can be only copied.")
-    if element_type_of(own) != element_type:
+    is_cast = element_type_of(own) != element_type
+    _require_contiguous(array)
+    if is_cast:
         warn("Type of the array and the port are different. Data is going to be casted.", RuntimeWarning)
     if prod(shape) > array.size:
         raise RuntimeError("Shape of the port exceeds shape of the array.")
-    if prod(shape) < array.size:
+    if 0 < prod(shape) < array.size:  # for an open shape nothing is taken, without a word
         warn("Shape of the port is smaller than shape of the array. Passed data will be cropped.", RuntimeWarning)
     return _reinterpret(array, shape, element_type)
 

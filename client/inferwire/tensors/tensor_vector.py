@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableSequence
 from typing import Any, SupportsIndex, overload
 
-from inferwire.arguments import incompatible
+from inferwire.arguments import Unpicklable, incompatible
 from inferwire.tensors.tensor import Tensor, as_tensor
 
 
-class TensorVector(MutableSequence[Tensor]):
+class TensorVector(Unpicklable, MutableSequence[Tensor]):
     """A list of tensors, as openvino's functions take it. Mirrors `openvino.TensorVector`.
 
     Example:

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TypeAlias
 
 from inferwire.errors import InferwireError, UnsupportedType, error_of
-from inferwire.graph.ports import PortDescription, PortSource
+from inferwire.graph.described import PortDescription, PortSource
 from inferwire.transport.descriptions import (
     GraphDescription,
     GraphNode,
@@ -39,7 +39,7 @@ from inferwire.values.dimensions import Dimension
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.scheduling import NORMAL
 from inferwire.values.types import Type, type_of
-from inferwire_proto import added_outputs, element_types, errors, properties, strings
+from inferwire_proto import added_outputs, element_types, errors, port_names, properties, strings
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
 from inferwire_proto.preprocessing import calls_to_wire
@@ -228,6 +228,7 @@ def put_source(request: SourceRequest, source: ModelSource) -> None:
             calls=calls_to_wire(each.calls),
             reshape=_encode_shapes(each.reshape),
             added_outputs=map(added_outputs.to_wire, each.added_outputs),
+            names=map(port_names.to_wire, each.names),
         )
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.transport.executions import WireBytes
 from inferwire.values.partial_shape import PartialShape
 from inferwire_proto.added_outputs import AddedOutput
 from inferwire_proto.element_types import ElementType
+from inferwire_proto.port_names import PortNames
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import PropertyValue
 
@@ -82,11 +83,13 @@ class Preprocessing:
         calls: Those on a `PrePostProcessor`, in order.
         reshape: New shapes of the inputs that come of it, by name.
         added_outputs: What it gives after its own outputs.
+        names: What its inputs and outputs are called then; new shapes are by these names.
     """
 
     calls: tuple[Call, ...] = ()
     reshape: Mapping[str, PartialShape] = field(default_factory=dict[str, PartialShape])
     added_outputs: tuple[AddedOutput, ...] = ()
+    names: tuple[PortNames, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.values.dimensions import Dimension
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.types import Type

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import numpy as np
 
 from inferwire.errors import InferwireError, ServerUnavailable
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.queues.infer_queue import AsyncInferQueue
 from inferwire.requests.infer_request import InferRequest
 from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, Target, TensorSpec, Timings, WireBytes

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.values.types import Type
 from inferwire_cli.infer.elements import Array
 from inferwire_proto import bf16

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.tensors.tensor import Tensor
 from inferwire.values.types import Type
 from inferwire_cli.terminal import CommandError

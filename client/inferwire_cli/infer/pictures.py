@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.values.partial_shape import PartialShape
 from inferwire_cli.infer.elements import Array, typed
 from inferwire_cli.terminal import CommandError, MisuseError, why_not_read

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.types import Type
 from inferwire_cli.infer.elements import Array, texts, typed

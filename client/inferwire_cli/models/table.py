@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inferwire.errors import ModelFailed, ModelNotFound, ModelNotReady
-from inferwire.graph.ports import PortDescription
+from inferwire.graph.described import PortDescription
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
 from inferwire.transport.served_models import ModelStatus
 from inferwire_cli.named_server import named_server

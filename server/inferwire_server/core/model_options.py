@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inferwire_proto.added_outputs import AddedOutput
+from inferwire_proto.port_names import PortNames
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.scheduling.batching import Batching
@@ -24,12 +25,14 @@ class Preprocessing:
         reshape: New shapes of the inputs that come of it.
         setting: Where the setting lies that asks for it, if one does.
         added_outputs: What it gives after its own outputs.
+        names: What its inputs and outputs are called then; new shapes are by these names.
     """
 
     calls: tuple[Call, ...] = ()
     reshape: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
     setting: tuple[str, ...] = ()
     added_outputs: tuple[AddedOutput, ...] = ()
+    names: tuple[PortNames, ...] = ()
 
 
 @dataclass(frozen=True)

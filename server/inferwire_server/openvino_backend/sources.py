@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from stat import S_ISREG
@@ -12,6 +12,7 @@ import openvino as ov
 
 from inferwire_proto.errors import Code
 from inferwire_proto.model_formats import WEIGHTS_SUFFIXES
+from inferwire_proto.port_names import PortNames
 from inferwire_server.core.model_options import Source
 from inferwire_server.core.specs import Dimension, ModelSpec, Shape
 from inferwire_server.core.stated_ports import StatedPorts
@@ -71,6 +72,7 @@ def read_model(core: Any, source: Source) -> ov.Model:
         if preprocessing.calls:
             model = build_in(model, preprocessing)
         add_outputs(model, preprocessing.added_outputs)
+        _set_names(model, preprocessing.names)
         _reshape(model, preprocessing.reshape)
     return model
 
@@ -85,6 +87,15 @@ def read_to_run(core: Any, source: Source) -> ov.Model:
     refuse_unsafe(model)
     part_inputs_from_results(model)
     return model
+
+
+def _set_names(model: ov.Model, named: Sequence[PortNames]) -> None:
+    for each in named:
+        ports = model.outputs if each.is_output else model.inputs
+        if each.index >= len(ports):
+            kind = "output" if each.is_output else "input"
+            raise ValueError(f"{kind} {each.index} is named, and the model has {len(ports)}")
+        ports[each.index].get_tensor().set_names(set(each.names))
 
 
 @contextmanager

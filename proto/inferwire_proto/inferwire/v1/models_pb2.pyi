@@ -703,6 +703,38 @@ class AddedOutput(_message.Message):
 Global___AddedOutput: _TypeAlias = AddedOutput  # noqa: Y015
 
 @_typing.final
+class PortNames(_message.Message):
+    """The names of an input or output, in the place of those that it had."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_OUTPUT_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
+    is_output: _builtins.bool
+    """Whether it is an output; else an input."""
+    index: _builtins.int
+    """Which one."""
+    @_builtins.property
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The names."""
+
+    def __init__(
+        self,
+        *,
+        is_output: _builtins.bool = ...,
+        index: _builtins.int = ...,
+        names: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "is_output", b"is_output", "names", b"names"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PortNames: _TypeAlias = PortNames  # noqa: Y015
+
+@_typing.final
 class Preprocessing(_message.Message):
     """What is built into a model before it is compiled."""
 
@@ -732,6 +764,7 @@ class Preprocessing(_message.Message):
     CALLS_FIELD_NUMBER: _builtins.int
     RESHAPE_FIELD_NUMBER: _builtins.int
     ADDED_OUTPUTS_FIELD_NUMBER: _builtins.int
+    NAMES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreprocessingCall]:
         """The calls, in order."""
@@ -744,16 +777,21 @@ class Preprocessing(_message.Message):
     def added_outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___AddedOutput]:
         """What it gives after its own outputs, in order; they are added before it is reshaped."""
 
+    @_builtins.property
+    def names(self) -> _containers.RepeatedCompositeFieldContainer[Global___PortNames]:
+        """The names that the client has given its inputs and outputs; they are set before it is reshaped."""
+
     def __init__(
         self,
         *,
         calls: _abc.Iterable[Global___PreprocessingCall] | None = ...,
         reshape: _abc.Mapping[_builtins.str, _types_pb2.PartialShape] | None = ...,
         added_outputs: _abc.Iterable[Global___AddedOutput] | None = ...,
+        names: _abc.Iterable[Global___PortNames] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added_outputs", b"added_outputs", "calls", b"calls", "reshape", b"reshape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added_outputs", b"added_outputs", "calls", b"calls", "names", b"names", "reshape", b"reshape"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -544,18 +544,24 @@ class PropertyMap(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     VALUES_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def values(self) -> _containers.MessageMap[_builtins.str, Global___PropertyValue]:
         """The values by their keys."""
+
+    @_builtins.property
+    def order(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The keys in the order that the mapping has them in, where it has one."""
 
     def __init__(
         self,
         *,
         values: _abc.Mapping[_builtins.str, Global___PropertyValue] | None = ...,
+        order: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["order", b"order", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from inferwire_proto import added_outputs, properties
+from inferwire_proto import added_outputs, port_names, properties
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 from inferwire_proto.preprocessing import calls_from_wire
@@ -107,7 +107,8 @@ def _decode_preprocessing(message: pb.Preprocessing) -> Preprocessing:
         added = tuple(map(added_outputs.from_wire, message.added_outputs))
     except ValueError as error:
         raise invalid_input(f"the preprocessing cannot be read: {error}") from error
-    return Preprocessing(calls, _decode_shapes(message.reshape), added_outputs=added)
+    names = tuple(map(port_names.from_wire, message.names))
+    return Preprocessing(calls, _decode_shapes(message.reshape), added_outputs=added, names=names)
 
 
 def _encode_port(port: PortSpec) -> types_pb2.Port:
