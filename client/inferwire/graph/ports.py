@@ -238,7 +238,7 @@ def port_named(kind: str, ports: Iterable[P], name: str) -> P:
         RuntimeError: If none has it.
     """
     for port in ports:
-        if name in port.names:
+        if name in port.description.names:
             return port
     raise RuntimeError(f"{kind.capitalize()} for tensor name '{name}' is not found.")
 
