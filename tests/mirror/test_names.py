@@ -101,6 +101,15 @@ def test_names_and_other_changes_follow_each_other(runtime: Any, model: Any) -> 
     assert names_of(clone) == [{"left"}, {"b"}, {"of the clone"}, {"difference"}]
 
 
+def test_a_friendly_name_outlives_preprocessing(runtime: Any, model: Any) -> None:
+    model.input("a").node.friendly_name = "left"
+    processor = runtime.ov.preprocess.PrePostProcessor(model)
+    processor.input("a").tensor().set_element_type(runtime.ov.Type.u8)
+    model = processor.build()
+    assert [node.friendly_name for node in model.get_parameters()] == ["left", "b"]
+    assert runtime.core.compile_model(model, "CPU").input("a").node.friendly_name == "left"
+
+
 def test_a_compiled_model_keeps_the_names_it_was_compiled_with(runtime: Any, model: Any) -> None:
     model.output(0).set_names({"before"})
     compiled = runtime.core.compile_model(model, "CPU", UNCHANGED)

@@ -82,6 +82,8 @@ def test_region_set_shape(ov: Any) -> None:
     region.set_shape([1, 2])
     assert (region.data.tolist(), region.strides) == ([[5, 6]], [16, 4])
     region.set_shape([2, 2])
+    with pytest.raises(RuntimeError, match=r"Cannot set new shape: \[9,9\] for ROI tensor! New dimension at index: 1"):
+        region.set_shape([9, 9])
     with pytest.raises(RuntimeError, match=r"Cannot set new shape: \[2,3\] for ROI tensor! New dimension at index: 1"):
         region.set_shape([2, 3])
     with pytest.raises(RuntimeError, match=r"new_shape.size\(\) >= m_shape.size\(\)"):

@@ -102,7 +102,8 @@ class Output(Port):
     """One input or output of a model that is not compiled, or an output of a node. Mirrors `openvino.Output`.
 
     Differs from OpenVINO: what leads into the graph or changes it is not here, but for the names of a model's inputs
-    and outputs; there is a constructor, for the SDK's own use.
+    and outputs; an output that hands on an input, or is one with another output, shares new names with it only from
+    the next call on that asks the server; there is a constructor, for the SDK's own use.
 
     Example:
         >>> model.output(0).set_names({"scores"})
@@ -238,7 +239,7 @@ def port_named(kind: str, ports: Iterable[P], name: str) -> P:
         RuntimeError: If none has it.
     """
     for port in ports:
-        if name in port.names:
+        if name in port.description.names:
             return port
     raise RuntimeError(f"{kind.capitalize()} for tensor name '{name}' is not found.")
 

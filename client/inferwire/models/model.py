@@ -209,7 +209,12 @@ class Model(Completed, RuntimeInfo, ReadableModel):
 
     def build_in(self, calls: Sequence[Call]) -> None:
         """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
+        replaced = self._inputs
         description = self._describe(self._reshape, (*self._edits(), Preprocessing(tuple(calls))), are_new=True)
+        if len(self._inputs) == len(replaced):  # else planes of a picture have come of one, and have names of their own
+            for port, old in zip(self._inputs, replaced, strict=True):
+                if old.node.friendly_name != old.node.name:
+                    port.node.friendly_name = old.node.friendly_name
         for port, described in zip(self._outputs, description.outputs, strict=True):
             port.node.layout = Layout(described.layout)
 

@@ -111,7 +111,7 @@ class OVDict(Mapping["ConstOutput | str | int", Array]):
 
     def _named(self, name: str) -> ConstOutput:
         if self._by_name is None:
-            self._by_name = {each: port for port in reversed(self._dict) for each in port.names}
+            self._by_name = {each: port for port in reversed(self._dict) for each in port.description.names}
         return self._by_name[name]
 
     def _at(self, position: int) -> ConstOutput:

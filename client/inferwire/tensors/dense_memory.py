@@ -260,8 +260,8 @@ class Region(Memory):
                 f"Check 'new_shape.size() >= m_shape.size()' failed: "
                 f"Cannot set new shape: {shape_text(shape)} for ROI tensor of rank {self._whole.ndim}!"
             )
-        for index, (size, limit) in enumerate(zip(shape, self._whole.shape, strict=True)):
-            if size > limit:
+        for index in reversed(range(len(shape))):  # openvino tells of the last that does not fit
+            if shape[index] > self._whole.shape[index]:
                 raise RuntimeError(
                     f"Cannot set new shape: {shape_text(shape)} for ROI tensor! "
                     f"New dimension at index: {index} is not compatible."
