@@ -42,7 +42,7 @@ def groups_of(folder: Path, membership: str, files: Mapping[str, str]) -> Contro
         ),
         pytest.param(OLDER, {"memory/memory.limit_in_bytes": "4096\n"}, 4096, id="older: a container's own tree"),
         pytest.param(
-            OLDER, {"cpu/docker/ab12/memory.limit_in_bytes": "4096\n"}, None, id="older: another controller's"
+            "4:memory:/a\n2:cpu:/b\n", {"memory/b/memory.limit_in_bytes": "4096\n"}, None, id="older: another's limit"
         ),
     ],
 )
