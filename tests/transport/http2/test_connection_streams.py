@@ -222,7 +222,7 @@ def test_a_stream_may_end_as_it_begins() -> None:
 
 
 def test_a_client_has_only_so_many_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "MOST_STREAMS", 2)
+    monkeypatch.setattr(streams, "MOST_STREAMS", 2)
     wire = Wire().greet()
     first, _ = wire.begin(1), wire.begin(3)
     assert wire.say(headers(5)) == [reset(5, ErrorCode.REFUSED_STREAM)]

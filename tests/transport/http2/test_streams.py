@@ -20,11 +20,6 @@ class Rig:
         self.overs = 0
         self.streams = Streams(Outflow(self._say), self._count)
 
-    def begin(self, number: int) -> None:
-        """Begin a stream."""
-        self.streams.last_begun = number
-        self.streams.begin(number)
-
     def _say(self, pieces: Sequence[Piece]) -> None:
         self.said += map(bytes, pieces)
 
@@ -34,7 +29,7 @@ class Rig:
 
 def test_one_that_this_side_alone_has_ended_is_told_once_that_nobody_hears_more() -> None:
     rig = Rig()
-    rig.begin(1)
+    rig.streams.begin(1)
     rig.streams.open[1].finish(b"")
     assert (repr(rig.streams), rig.overs) == ("<Streams: 0 open, 1 half open>", 1)
     rig.said.clear()
@@ -45,7 +40,7 @@ def test_one_that_this_side_alone_has_ended_is_told_once_that_nobody_hears_more(
 
 def test_one_that_its_peer_ends_as_well_is_told_nothing() -> None:
     rig = Rig()
-    rig.begin(1)
+    rig.streams.begin(1)
     rig.streams.open[1].finish(b"")
     rig.said.clear()
     rig.streams.hear_end(1)
@@ -56,7 +51,7 @@ def test_one_that_its_peer_ends_as_well_is_told_nothing() -> None:
 @pytest.mark.parametrize("number", [0, 3])
 def test_what_has_not_begun_is_not_found(number: int) -> None:
     rig = Rig()
-    rig.begin(1)
+    rig.streams.begin(1)
     assert rig.streams.find(1) is rig.streams.open[1]
     with pytest.raises(ConnectionFailed, match=f"stream {number} has not begun"):
         rig.streams.find(number)

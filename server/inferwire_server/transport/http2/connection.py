@@ -128,7 +128,7 @@ class Connection(Generic[H]):
         """Take no more streams than have begun."""
         streams = self.streams
         if streams.last_taken == frames.LARGEST_STREAM:
-            streams.last_taken = streams.last_begun
+            streams.take_no_more()
             if self.is_greeted:
                 self.outflow.emit(frames.goaway(streams.last_taken, ErrorCode.NO_ERROR))
             self._check_done()
@@ -268,15 +268,10 @@ class Connection(Generic[H]):
         if number <= streams.last_begun:
             self._take_trailers(number, ends=ends)
             return
-        streams.last_begun = number
-        if number > streams.last_taken:
-            return
         if isinstance(said, Refused):
-            self.outflow.emit(frames.rst_stream(number, ErrorCode.PROTOCOL_ERROR))
-        elif len(streams.open) >= MOST_STREAMS:
-            self.outflow.emit(frames.rst_stream(number, ErrorCode.REFUSED_STREAM))
-        else:
-            self._begin_stream(streams.begin(number), said, ends=ends)
+            streams.refuse(number)
+        elif (stream := streams.begin(number)) is not None:
+            self._begin_stream(stream, said, ends=ends)
 
     def _begin_stream(self, stream: Stream, said: H, *, ends: bool) -> None:
         self._chatter.idle_frames = 0
@@ -348,8 +343,7 @@ class Connection(Generic[H]):
             self.streams.hear_end(number)
             self._count_idle()
         else:
-            del self.streams.open[number]
-            stream.end()
+            self.streams.give_up(stream)
 
     def _check_done(self) -> None:
         """Say that all is over, but not before it is written."""

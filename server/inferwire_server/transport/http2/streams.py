@@ -48,10 +48,26 @@ class Streams:
         """How many wait for nothing but the peer, which has not taken all that was said on them."""
         return sum(stream.is_ending for stream in self.open.values())
 
-    def begin(self, number: int) -> Stream:
-        """Open a stream."""
+    def begin(self, number: int) -> Stream | None:
+        """Open a stream; none where this side has left, or too many are open, which the peer is told."""
+        self.last_begun = number
+        if number > self.last_taken:
+            return None
+        if len(self.open) >= MOST_STREAMS:
+            self._outflow.emit(frames.rst_stream(number, ErrorCode.REFUSED_STREAM))
+            return None
         stream = self.open[number] = Stream(number, self._outflow, self._forget)
         return stream
+
+    def refuse(self, number: int) -> None:
+        """Open none, since the peer has not said what is to begin a stream, and tell it."""
+        self.last_begun = number
+        if number <= self.last_taken:
+            self._outflow.emit(frames.rst_stream(number, ErrorCode.PROTOCOL_ERROR))
+
+    def take_no_more(self) -> None:
+        """Take none but those that have begun."""
+        self.last_taken = self.last_begun
 
     def find(self, number: int) -> Stream | None:
         """Give an open stream; None for one that was.
@@ -75,6 +91,11 @@ class Streams:
     def hear_end(self, number: int) -> None:
         """Hear that the peer, too, has ended a stream."""
         self._unheard.pop(number, None)
+
+    def give_up(self, stream: Stream) -> None:
+        """End a stream that the peer has given up."""
+        del self.open[stream.id]
+        stream.end()
 
     def lose(self) -> None:
         """End all: there is no connection any more."""
