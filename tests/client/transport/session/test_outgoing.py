@@ -497,3 +497,16 @@ def test_a_thread_that_is_called_comes_with_nothing_and_is_left_what_is_put_mean
 def test_the_repr_counts(rig: Rig) -> None:
     rig.put(stackable())
     assert repr(rig.outgoing) == "<Outgoing: awake, <Gathering: 1 new, 0 wait for others>>"
+
+
+def test_who_is_interrupted_while_it_falls_asleep_does_not_sleep(
+    rig: Rig, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has looked whether there is anything to send, and is not yet known to be asleep."""
+
+    def interrupt() -> bool:
+        rig.outgoing.interrupt()
+        return False
+
+    monkeypatch.setattr(rig.gathering, "is_recent", interrupt)
+    assert not pool.submit(rig.outgoing.take).result(TIMEOUT_S)
