@@ -57,7 +57,7 @@ CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "
 OPENVINO_BACKEND = "inferwire_server.openvino_backend"
 REPOSITORY = "inferwire_server.repository"
 HOST = "inferwire_server.host"
-LISTED = ("core/scheduling", "openvino_backend", "repository", "transport")
+LISTED = ("core/scheduling", "openvino_backend", "repository", "transport", "transport/http", "transport/http2")
 """The server's folders of many modules: what each module is for is said where the folder is."""
 
 CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "openvino")
