@@ -42,6 +42,9 @@ ON_NO_OBJECT = frozenset(dir(object)) | {
     "__slots__",
     "__annotations__",
     "__slotnames__",
+    # From Python 3.12 on, of a class that hands out its memory: a constant's value, which is not offered.
+    "__buffer__",
+    "__release_buffer__",
 }
 
 OPERATORS = frozenset(
