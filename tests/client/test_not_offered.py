@@ -14,6 +14,7 @@ import inferwire
 from inferwire.graph.described import PortDescription
 from inferwire.graph.nodes import node_of
 from inferwire.models.graph_nodes import DescribedNode
+from inferwire.models.runtime_model import ExecutionParameter
 from inferwire.not_offered import MEMBERS, TOP_LEVEL, sentence
 from inferwire.transport.descriptions import GraphNode
 
@@ -78,7 +79,8 @@ def test_what_has_no_names_of_its_own_says_so(transport: Any) -> None:
             name({"x"})
     port = PortDescription(frozenset(), inferwire.Type.f32, inferwire.PartialShape([2]), "halves", "Split", "")
     inner = DescribedNode(GraphNode(port, {}, 2, (port, port))).output(1)
-    for name in (inner.set_names, inner.tensor.add_names):
+    of_device = ExecutionParameter(GraphNode(port, {}, 0, (port,))).output(0)
+    for name in (inner.set_names, inner.tensor.add_names, of_device.set_names):
         with pytest.raises(RuntimeError, match=r"naming an output of a node that is neither .* is not offered"):
             name({"x"})
 

@@ -48,6 +48,16 @@ def test_one_that_its_peer_ends_as_well_is_told_nothing() -> None:
     assert (rig.said, repr(rig.streams)) == ([], "<Streams: 0 open, 0 half open>")
 
 
+def test_one_that_is_refused_has_begun_and_is_told_so_unless_this_side_has_left() -> None:
+    rig = Rig()
+    rig.streams.refuse(3)
+    assert (rig.said, rig.streams.find(3)) == ([frames.rst_stream(3, ErrorCode.PROTOCOL_ERROR)], None)
+    rig.streams.take_no_more()
+    rig.said.clear()
+    rig.streams.refuse(5)
+    assert (rig.said, rig.streams.begin(7)) == ([], None)
+
+
 @pytest.mark.parametrize("number", [0, 3])
 def test_what_has_not_begun_is_not_found(number: int) -> None:
     rig = Rig()
