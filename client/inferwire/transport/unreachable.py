@@ -9,6 +9,7 @@ import socket
 import ssl
 
 from inferwire.transport.address import TLS_SCHEME
+from inferwire.transport.session.tls_layer import TlsLayer
 
 WHERE_ADDRESSES = "in INFERWIRE_ADDRESS or to Core()"
 """Where a program says which server it means."""
@@ -84,14 +85,14 @@ def _speaks_tls(address: str) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
+    host = host.removeprefix("[").removesuffix("]")
     try:
-        with (
-            socket.create_connection((host.removeprefix("[").removesuffix("]"), int(port)), _TLS_ANSWER_S) as peer,
-            context.wrap_socket(peer),
-        ):
-            return True
+        # Not by a socket of Python's with TLS, which one that is gone before it is asked leaves open.
+        with socket.create_connection((host, int(port)), _TLS_ANSWER_S) as peer:
+            TlsLayer(context, peer, host)
     except OSError:
         return False
+    return True
 
 
 def _why_no_tls(address: str, details: str) -> str | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import select
 import socket
 import struct
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from inferwire.transport import rpc
 from inferwire.transport.address import parse_address
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.patience import Patience
+from inferwire.transport.unreachable import why_unreachable
 
 CALLERS = 5
 
@@ -99,6 +102,29 @@ def test_one_that_closes_every_connection_is_not_taken_for_one_with_tls() -> Non
             listener.shutdown(socket.SHUT_RDWR)
         ended.result()
     assert str(caught.value).startswith(f"no inferwire server answers at {address};")
+
+
+def test_one_that_is_gone_before_it_is_asked_for_tls_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = socket.create_connection
+
+    def connect_and_be_reset(*told: Any) -> socket.socket:
+        connection = connect(*told)
+        reset = select.poll()
+        reset.register(connection, select.POLLHUP)
+        reset.poll()
+        return connection
+
+    monkeypatch.setattr(socket, "create_connection", connect_and_be_reset)
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        ended = pool.submit(close_at_once, listener)
+        try:
+            why = why_unreachable(address, "failed to connect to all addresses; last error: Socket closed")
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+        ended.result()
+    gc.collect()
+    assert why.startswith(f"no inferwire server answers at {address};")
 
 
 def accepted(listener: socket.socket) -> list[str]:
