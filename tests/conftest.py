@@ -63,6 +63,13 @@ def readable_by_all() -> Generator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture
+def short_folder() -> Generator[Path]:
+    """Where paths are short enough for Unix sockets; pytest's own folders may be too deep, and are numbered."""
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
 @contextmanager
 def without_rights() -> Generator[None]:
     """Be a user whom permissions hold for."""

@@ -34,9 +34,9 @@ asyncio.run(be_killed())
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+def temporary(short_folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of temporary files for the test alone, by a name that it may choose."""
-    folder = tmp_path / getattr(request, "param", "t")
+    folder = short_folder / getattr(request, "param", "t")
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)

@@ -35,10 +35,10 @@ LISTENS = 1 << 16
 
 
 @pytest.fixture
-def temporary(tmp_path: Path) -> Path:
+def temporary(short_folder: Path) -> Path:
     """Where servers have their temporary files: nothing is to be left there."""
-    (tmp_path / "t").mkdir()
-    return tmp_path / "t"
+    (short_folder / "t").mkdir()
+    return short_folder / "t"
 
 
 def running_followers(server: ServerProcess, count: int = 1) -> list[int]:
