@@ -242,7 +242,7 @@ def http2_knows_no_calls(found: Import) -> bool:
         HTTP2,
         *(
             f"{SERVER_TRANSPORT}.{name}"
-            for name in ("accepting", "awaited", "life_signs", "open_connections", "peers", "turns")
+            for name in ("accepting", "awaited", "life_signs", "open_connections", "peers", "taking_over", "turns")
         ),
     )
     others = found.is_of("inferwire_server", "inferwire_proto", "grpc", "google") and not is_known
@@ -423,7 +423,7 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
     (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
     (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.rest.app"),
-    (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.session.session_file"),
+    (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.session.socket_sessions"),
     (http2_knows_no_calls, f"{HTTP2}.server", "import grpc"),
     (http2_knows_no_calls, f"{HTTP2}.stream", f"from {SERVER_TRANSPORT}.rpc.call import RpcCall"),
     (http2_knows_no_calls, f"{HTTP2}.connection", "import asyncio"),

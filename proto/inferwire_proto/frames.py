@@ -1,6 +1,6 @@
 """A session's messages on a plain socket, where there is no HTTP/2 to say where each begins.
 
-A connection begins with the preface, at the port that otherwise speaks HTTP. What follows are frames, both ways: a
+A connection begins with the preface, at the port that otherwise speaks gRPC. What follows are frames, both ways: a
 header, and as many bytes as it says. The client's first is a message with a hello, the server's first one the welcome
 or the end. What has the hello is small, and may be followed by other small messages before the welcome has come.
 """
@@ -15,10 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 PREFACE = b"inferwire session 1\r\n\r\n"
-"""What a client says first. As HTTP it is malformed, so that a server that does not know it refuses it at once."""
-
-UNIX_SUFFIX = ".session"
-"""What the file of a socket for sessions is called beyond the name of gRPC's own, beside which it is."""
+"""What a client says first. As HTTP it is malformed, so that a server or proxy that does not know it refuses it at
+once."""
 
 _HEADER = Struct("<II")
 """The kind of a frame, and how many bytes follow."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from inferwire_proto.frames import UNIX_SUFFIX
 from inferwire_server.composition import Composition
 from inferwire_server.crew import Crew
 from inferwire_server.metrics import of_connections
@@ -18,12 +17,11 @@ from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.listening import require_free
 from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.connections import give_to, taking_connections
-from inferwire_server.transport.relay.front import CrewFront, front_of
+from inferwire_server.transport.relay.front import front_of
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.cross_origin import allowing_origins
 from inferwire_server.transport.rest.key_check import asking_for_key
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
-from inferwire_server.transport.session.session_file import sessions_at
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls
 
@@ -71,13 +69,13 @@ async def listening(
         tls=tls,
         adopt=adopt,
     )
-    async with _sessions(server, rpc.max_message_bytes, crew) as sessions, Colleagues(crew) as colleagues:
+    async with _sessions(server, rpc, crew) as sessions, Colleagues(crew) as colleagues:
         front = front_of(crew, app, colleagues, server.services, max_body_bytes)
         guarded = asking_for_key(front.app, server.services)
         front = replace(front, app=allowing_origins(guarded, settings.allow_origins))
         async with (
             GrpcServer(server.services, rpc, sessions, front.around, front.calls) as grpc_server,
-            _http(settings, front, crew, sessions, tls) as http,
+            http_server(front.app, settings.host, settings.http_port, shares_port=crew.count > 1, tls=tls) as http,
         ):
             server.metrics.add(
                 lambda: of_connections(
@@ -92,36 +90,14 @@ async def listening(
 
 
 @asynccontextmanager
-async def _sessions(server: Composition, max_message_bytes: int, crew: Crew) -> AsyncGenerator[SocketSessions, None]:
-    """Take sessions on plain sockets, those too whose connections have reached another worker."""
-    with SocketSessions(server.services, max_message_bytes, give_to=partial(give_to, crew)) as sessions:
+async def _sessions(server: Composition, rpc: GrpcOptions, crew: Crew) -> AsyncGenerator[SocketSessions, None]:
+    """Take sessions on plain sockets, those too whose connections have reached another worker.
+
+    None are taken where several workers speak TLS: a connection with TLS cannot be handed to another process.
+    """
+    are_taken = rpc.tls is None or crew.count == 1
+    with SocketSessions(
+        server.services, rpc.max_message_bytes, give_to=partial(give_to, crew), are_taken=are_taken
+    ) as sessions:
         async with taking_connections(crew, sessions.take_over) if crew.count > 1 else nullcontext():
             yield sessions
-
-
-@asynccontextmanager
-async def _http(
-    settings: Settings, front: CrewFront, crew: Crew, sessions: SocketSessions, tls: Tls | None
-) -> AsyncGenerator[HttpServer, None]:
-    """Open the HTTP port, which takes sessions as well, and their own socket beside gRPC's.
-
-    It takes none where several workers speak TLS: a connection with TLS cannot be handed to another process.
-    """
-    may_take_over = tls is None or crew.count == 1
-    async with AsyncExitStack() as opening:
-        if settings.grpc_socket is not None and crew.is_lead:
-            beside = settings.grpc_socket.with_name(settings.grpc_socket.name + UNIX_SUFFIX)
-            await opening.enter_async_context(sessions_at(beside, sessions.take_over))
-        http = await opening.enter_async_context(
-            http_server(
-                front.app,
-                settings.host,
-                settings.http_port,
-                shares_port=crew.count > 1,
-                take_over=sessions.take_over if may_take_over else None,
-                tls=tls,
-            )
-        )
-        if may_take_over:
-            sessions.announce(http.port, has_tls=tls is not None)
-        yield http

@@ -48,15 +48,14 @@ def is_on_socket(address: str) -> bool:
     return bool(on_sockets() - others)
 
 
-def test_at_a_port_it_is_the_http_ports(server: ServerProcess) -> None:
+def test_at_a_port_it_is_that_of_grpc(server: ServerProcess) -> None:
     assert is_on_socket(server.grpc_address)
 
 
-def test_at_a_unix_socket_it_is_the_one_beside_it(server: ServerProcess, file: Path) -> None:
+def test_at_a_unix_socket_it_is_that_of_grpc(server: ServerProcess, file: Path) -> None:
     del server
     assert is_on_socket(f"unix:{file}")
-    beside = file.with_name(f"{file.name}.session")
-    assert beside.is_socket()
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_who_asks_for_grpc_gets_grpc(server: ServerProcess) -> None:

@@ -203,7 +203,7 @@ def test_with_keys_alone_a_session_goes_on_at_the_http_port(key_file: Path) -> N
 def test_at_each_of_a_hosts_addresses_its_certificate_is_for_the_hosts_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the name is that of replicas: the session's HTTP port is looked for at one address after the other."""
+    """As where the name is that of replicas: the session's server is looked for at one address after the other."""
     authority = Authority(tmp_path)
     issued, resolve = authority.issue("localhost"), socket.getaddrinfo
 

@@ -21,7 +21,6 @@ from inferwire_server.settings import Settings
 from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
-from inferwire_server.transport.session.session_file import sessions_at
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 Models = dict[str, FakeModel]
@@ -100,26 +99,9 @@ def grpc_options() -> GrpcOptions:
 
 @pytest_asyncio.fixture
 async def sockets(services: Services, grpc_options: GrpcOptions) -> AsyncIterator[SocketSessions]:
-    """The sessions on plain sockets, for which no port is open."""
+    """The sessions on plain sockets, which come to the gRPC port."""
     with SocketSessions(services, grpc_options.max_message_bytes) as sessions:
         yield sessions
-
-
-@pytest_asyncio.fixture
-async def socket_port(sockets: SocketSessions, composition: Composition) -> AsyncIterator[int]:
-    """The HTTP port that they are found at, open."""
-    app = create_app(composition.services, composition.metrics.text)
-    async with http_server(app, "127.0.0.1", 0, take_over=sockets.take_over) as server:
-        sockets.announce(server.port, has_tls=False)
-        yield server.port
-
-
-@pytest_asyncio.fixture
-async def session_file(sockets: SocketSessions, tmp_path: Path) -> AsyncIterator[Path]:
-    """Where they listen at a Unix socket."""
-    path = tmp_path / "sessions"
-    async with sessions_at(path, sockets.take_over):
-        yield path
 
 
 @pytest_asyncio.fixture

@@ -40,7 +40,7 @@ async def test_each_is_counted_by_what_is_spoken_on_it_for_as_long_as_it_is_open
         await reaches(are(2, 0, 0))
         await connect(sockets.http.port)
         await reaches(are(2, 1, 0))
-        session = await SocketStream.connect(sockets.http.port, "")
+        session = await SocketStream.connect(sockets.grpc.port, "")
         connections.enter_context(closing(session.writer))
         await reaches(are(2, 1, 1))
         await connections.aclose()

@@ -182,8 +182,8 @@ async def test_an_inference_runs_with_a_key(http: httpx.AsyncClient) -> None:
 async def test_a_session_that_showed_a_key_goes_on_at_a_socket(channel: grpc.aio.Channel, servers: Sockets) -> None:
     by_call = GrpcStream(channel, METADATA)
     welcome = await by_call.open()
-    assert welcome.socket_port == servers.http.port
-    by_socket = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+    assert welcome.takes_sockets
+    by_socket = await SocketStream.connect(servers.grpc.port, welcome.server_epoch)
     assert (await by_socket.open(welcome.session_id)).session_id == welcome.session_id
     by_socket.leave()
     by_call.leave()
@@ -192,13 +192,13 @@ async def test_a_session_that_showed_a_key_goes_on_at_a_socket(channel: grpc.aio
 async def test_no_session_begins_at_a_socket(channel: grpc.aio.Channel, servers: Sockets) -> None:
     by_call = GrpcStream(channel, METADATA)
     welcome = await by_call.open()
-    by_socket = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+    by_socket = await SocketStream.connect(servers.grpc.port, welcome.server_epoch)
     await by_socket.send(inference_pb2.SessionRequest(hello=by_socket.hello()))
     ended = await by_socket.ended()
     assert ended is not None
     assert ended.code == "UNAUTHENTICATED"
     assert "the hello has no session_id" in ended.sentence
-    guessing = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+    guessing = await SocketStream.connect(servers.grpc.port, welcome.server_epoch)
     await guessing.send(inference_pb2.SessionRequest(hello=guessing.hello("0123456789abcdef")))
     assert (await guessing.ended() or Ended("", "")).code == Code.SESSION_EXPIRED.name
     by_call.leave()
@@ -216,7 +216,7 @@ async def test_the_log_says_from_where_a_caller_without_a_valid_key_calls(
             elif face == "rest":
                 await http.get("/metrics")
             else:
-                stream = await SocketStream.connect(servers.http.port, composition.services.health.identity.epoch)
+                stream = await SocketStream.connect(servers.grpc.port, composition.services.health.identity.epoch)
                 await stream.send(inference_pb2.SessionRequest(hello=stream.hello()))
                 await stream.ended()
     assert [(entry["face"], entry["address"]) for entry in logged] == [(face, "127.0.0.1")]
@@ -233,16 +233,16 @@ async def test_a_session_whose_key_is_none_any_more_goes_on_nowhere_else(
 ) -> None:
     by_call = GrpcStream(channel, METADATA)
     welcome = await by_call.open()
-    by_socket = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+    by_socket = await SocketStream.connect(servers.grpc.port, welcome.server_epoch)
     await by_socket.open(welcome.session_id)
     composition.services.access.renew(ApiKeys.parse("the-next-key-of-them"))
-    late = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+    late = await SocketStream.connect(servers.grpc.port, welcome.server_epoch)
     await late.send(inference_pb2.SessionRequest(hello=late.hello(welcome.session_id)))
     assert await late.ended() == Ended("UNAUTHENTICATED", "the API key is not one of this server's")
     # Resumed with a key that is one, it is that key's.
     again = GrpcStream(channel, (("authorization", "Bearer the-next-key-of-them"),))
     await again.open(welcome.session_id)
-    later = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+    later = await SocketStream.connect(servers.grpc.port, welcome.server_epoch)
     assert (await later.open(welcome.session_id)).session_id == welcome.session_id
     # What was open before went on all the time.
     await by_socket.send(inference_pb2.SessionRequest(cancels=[1]))

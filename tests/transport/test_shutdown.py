@@ -116,7 +116,7 @@ class Clients:
 
     async def session(self) -> SocketStream:
         epoch = self.composition.services.health.identity.epoch
-        return await SocketStream.connect(self.sockets.http.port, epoch)
+        return await SocketStream.connect(self.sockets.grpc.port, epoch)
 
     @asynccontextmanager
     async def half_sent(self) -> AsyncGenerator[tuple[HttpClient, Peer], None]:

@@ -141,10 +141,10 @@ async def welcome_over_grpc(servers: Sockets, authority: Authority) -> pb.Sessio
         return welcome
 
 
-async def test_a_session_may_go_on_where_https_is_spoken(servers: Sockets, authority: Authority) -> None:
+async def test_a_session_may_go_on_at_a_socket_with_tls(servers: Sockets, authority: Authority) -> None:
     welcome = await welcome_over_grpc(servers, authority)
-    assert (welcome.socket_port, welcome.socket_has_tls) == (servers.http.port, True)
-    stream = await SocketStream.connect(welcome.socket_port, welcome.server_epoch, tls=authority.trusting)
+    assert welcome.takes_sockets
+    stream = await SocketStream.connect(servers.grpc.port, welcome.server_epoch, tls=authority.trusting)
     assert (await stream.open(welcome.session_id)).session_id == welcome.session_id
     await stream.say_all()
     assert await stream.ended() is None
@@ -152,7 +152,7 @@ async def test_a_session_may_go_on_where_https_is_spoken(servers: Sockets, autho
 
 async def test_a_session_is_not_taken_without_tls(servers: Sockets, authority: Authority) -> None:
     welcome = await welcome_over_grpc(servers, authority)
-    stream = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+    stream = await SocketStream.connect(servers.grpc.port, welcome.server_epoch)
     async with asyncio.timeout(20):
         assert frames.header(Kind.MESSAGE, 0)[:4] not in await stream.reader.read()
     stream.leave()
@@ -163,8 +163,8 @@ async def test_with_several_workers_a_session_stays_on_grpc(
 ) -> None:
     crew = Crew(0, 2, tmp_path, "token")
     async with listening(replace(settings, http_port=0, grpc_port=0), composition, crew, tls) as servers:
-        assert (await welcome_over_grpc(servers, authority)).socket_port == 0
-        reader, writer = await asyncio.open_connection("127.0.0.1", servers.http.port, ssl=authority.trusting)
+        assert (await welcome_over_grpc(servers, authority)).takes_sockets is False
+        reader, writer = await asyncio.open_connection("127.0.0.1", servers.grpc.port, ssl=authority.trusting)
         writer.write(frames.PREFACE)
         async with asyncio.timeout(20):
             assert (await reader.readline()).startswith(b"HTTP/1.1 400")

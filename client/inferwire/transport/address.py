@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from inferwire_proto.frames import UNIX_SUFFIX
-
 ENVIRONMENT_VARIABLE = "INFERWIRE_ADDRESS"
 DEFAULT_ADDRESS = "localhost:8001"
 DEFAULT_PORT = 8001
@@ -41,18 +39,12 @@ class Address:
         host = self.target.rpartition(":")[0]
         return host in ("unix", "localhost", "[::1]") or host.startswith(("unix:", "127."))
 
-    def socket_at(self, port: int, *, has_tls: bool) -> SocketPlace | None:
-        """Where a session may go on beside gRPC, at this port or in a file beside gRPC's; None for nowhere.
-
-        Nor where TLS is spoken on one of the two alone, which ends or begins between here and the server.
-        """
-        if self.is_grpc_alone:
-            return None
+    @property
+    def place(self) -> SocketPlace:
+        """Where sockets are connected to."""
         if self.target.startswith(_UNIX_SCHEME):
-            return self.target.removeprefix(_UNIX_SCHEME) + UNIX_SUFFIX
-        if has_tls is not self.is_secure:
-            return None
-        return self.host, port
+            return self.target.removeprefix(_UNIX_SCHEME)
+        return self.host, int(self.target.rpartition(":")[2])
 
     @property
     def host(self) -> str:

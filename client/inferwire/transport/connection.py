@@ -300,14 +300,12 @@ class Connection:
     def _beside(self, stream: SessionStream) -> SessionStream:
         """Continue the session on a socket and end the gRPC stream; where no socket can be reached, keep the stream."""
         welcome = stream.welcome
-        if not (welcome.socket_port and IS_OFFERED) or welcome.server_epoch == self._without_socket:
-            return stream
-        place = self._address.socket_at(welcome.socket_port, has_tls=welcome.socket_has_tls)
-        if place is None:
+        is_wanted = IS_OFFERED and not self._address.is_grpc_alone
+        if not (welcome.takes_sockets and is_wanted) or welcome.server_epoch == self._without_socket:
             return stream
         give_up_at = monotonic() + self._patience.connect_s
         try:
-            for at in addresses_of(place):
+            for at in addresses_of(self._address.place):
                 if (on_socket := self._at(at, welcome)) is not None:
                     stream.finish()
                     return on_socket

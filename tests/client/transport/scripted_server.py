@@ -6,13 +6,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
 import grpc
 import numpy as np
 from tests.client.transport.endings import Ended, Endings
+from tests.client.transport.shared_port import SharedPort
 
 from inferwire.transport.executions import Deliver, ExecutionHeader, Outcome, OutputBytes, Target, TensorSpec
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -31,15 +31,23 @@ DATA = np.array([1, 2], np.float32).tobytes()
 class ScriptedServer(grpc.GenericRpcHandler):
     """Keeps every message of a stream and answers what the test says: on the gRPC stream, or on a socket beside it.
 
+    Where a `stranger` answers at sockets, the session stays on gRPC.
+
     Attributes:
         hellos: Those of clients; the second one that a client says on the socket is not counted.
         ended: Which sessions' streams their clients have ended.
         left: Which gRPC streams were left for a socket.
-        socket_port: What the welcome offers.
+        takes_sockets: What the welcome offers.
         calls: The name of each call's method, and its metadata.
     """
 
-    def __init__(self, *, on_socket: bool = False, certificate: grpc.ServerCredentials | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        on_socket: bool = False,
+        stranger: Callable[[socket.socket], object] | None = None,
+        certificate: grpc.ServerCredentials | None = None,
+    ) -> None:
         self.calls: SimpleQueue[tuple[str, dict[str, str]]] = SimpleQueue()
         self.received: SimpleQueue[pb.SessionRequest] = SimpleQueue()
         self.hellos: list[pb.SessionHello] = []
@@ -48,11 +56,8 @@ class ScriptedServer(grpc.GenericRpcHandler):
         self.left: SimpleQueue[str] = SimpleQueue()
         self.unary: dict[str, Callable[[bytes, grpc.ServicerContext], bytes]] = {}
         self.most_bytes = 0
-        self.socket_port = 0
-        self._listener = socket.create_server(("127.0.0.1", 0)) if on_socket else None
-        if self._listener is not None:
-            self.socket_port = self._listener.getsockname()[1]
-            threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+        self.takes_sockets = on_socket or stranger is not None
+        self._leaves_grpc = on_socket
         self.server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", -1)])
         self.server.add_generic_rpc_handlers((self,))
         self.port = (
@@ -60,6 +65,9 @@ class ScriptedServer(grpc.GenericRpcHandler):
             if certificate is None
             else self.server.add_secure_port("127.0.0.1:0", certificate)
         )
+        self._shared = SharedPort(self.port, stranger or self._on_socket) if self.takes_sockets else None
+        if self._shared is not None:
+            self.port = self._shared.port
         self.server.start()
 
     def service(self, handler_call_details: Any) -> Any:
@@ -74,7 +82,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
     def _session(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         self.hellos.append(pb.SessionRequest.FromString(next(requests)).hello)
         yield self._welcome(f"session-{len(self.hellos)}")
-        if self._listener is not None:
+        if self._leaves_grpc:
             # The client is to end this stream once it has the other one.
             for _ in requests:
                 raise AssertionError("what is sent on the gRPC stream is to be sent on the socket")
@@ -95,31 +103,26 @@ class ScriptedServer(grpc.GenericRpcHandler):
 
     def _welcome(self, session_id: str) -> bytes:
         welcome = pb.SessionWelcome(
-            session_id=session_id, max_message_bytes=self.most_bytes, server_epoch="now", socket_port=self.socket_port
+            session_id=session_id,
+            max_message_bytes=self.most_bytes,
+            server_epoch="now",
+            takes_sockets=self.takes_sockets,
         )
         return pb.SessionResponse(welcome=welcome).SerializeToString()
 
-    def _accept(self, listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                threading.Thread(target=self._on_socket, args=(connection,), daemon=True).start()
-
     def _on_socket(self, connection: socket.socket) -> None:
-        # A client may leave at any time, also while its session moves.
-        with connection, suppress(OSError):
-            preface = connection.recv(len(frames.PREFACE), socket.MSG_WAITALL)
-            if preface != frames.PREFACE:
-                # It has gone already, or is a stranger who found this port.
-                return
-            messages = messages_on(connection)
-            hello = pb.SessionRequest.FromString(next(messages)).hello
-            assert hello.server_epoch == "now"
-            connection.sendall(frames.frame(Kind.MESSAGE, self._welcome(hello.session_id)))
-            threading.Thread(target=self._read, args=(messages,), daemon=True).start()
-            while (answer := self.answers.get()) is not None:
-                connection.sendall(frames.frame(Kind.MESSAGE, answer.SerializeToString()))
-            connection.sendall(frames.frame(Kind.END))
+        preface = connection.recv(len(frames.PREFACE), socket.MSG_WAITALL)
+        if preface != frames.PREFACE:
+            # It has gone already.
+            return
+        messages = messages_on(connection)
+        hello = pb.SessionRequest.FromString(next(messages)).hello
+        assert hello.server_epoch == "now"
+        connection.sendall(frames.frame(Kind.MESSAGE, self._welcome(hello.session_id)))
+        threading.Thread(target=self._read, args=(messages,), daemon=True).start()
+        while (answer := self.answers.get()) is not None:
+            connection.sendall(frames.frame(Kind.MESSAGE, answer.SerializeToString()))
+        connection.sendall(frames.frame(Kind.END))
 
     def _upload(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         return self.unary["Upload"](b"".join(requests), context)
@@ -127,9 +130,8 @@ class ScriptedServer(grpc.GenericRpcHandler):
     def stop(self) -> None:
         for _ in self.hellos:
             self.answers.put(None)
-        if self._listener is not None:
-            self._listener.shutdown(socket.SHUT_RDWR)
-            self._listener.close()
+        if self._shared is not None:
+            self._shared.stop()
         self.server.stop(0).wait(TIMEOUT_S)
 
 

@@ -28,19 +28,16 @@ def test_addresses(given: str, expected: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "plain", "with_tls"),
+    ("given", "place"),
     [
-        ("host:9", ("host", 8000), None),
-        ("[::1]:9", ("::1", 8000), None),
-        ("unix:/run/inferwire.sock", "/run/inferwire.sock.session", "/run/inferwire.sock.session"),
-        ("grpc://host:9", None, None),
-        ("grpcs://host:9", None, ("host", 8000)),
+        ("host:9", ("host", 9)),
+        ("[::1]:9", ("::1", 9)),
+        ("grpcs://host:9", ("host", 9)),
+        ("unix:/run/inferwire.sock", "/run/inferwire.sock"),
     ],
 )
-def test_where_a_session_may_go_on_beside_grpc(given: str, plain: object, with_tls: object) -> None:
-    address = parse_address(given)
-    assert address.socket_at(8000, has_tls=False) == plain
-    assert address.socket_at(8000, has_tls=True) == with_tls
+def test_where_sockets_are_connected_to(given: str, place: object) -> None:
+    assert parse_address(given).place == place
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def why(address: str, **arguments: Any) -> str:
 def test_where_something_before_the_server_ends_tls_a_session_stays_on_grpc(
     server: ScriptedServer, roots: Path
 ) -> None:
-    server.socket_port = 1  # whose own socket is plain
+    server.takes_sockets = True  # and what ends TLS speaks gRPC alone
     address = parse_address(f"grpcs://127.0.0.1:{server.port}")
     outcomes = Endings()
     found = credentials_for(address, "s3cret", roots)

@@ -22,7 +22,6 @@ from tests.transport.http.connections import (
     reaches,
 )
 
-from inferwire_proto.frames import PREFACE
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.cycle import GATHERED_BODY
 from inferwire_server.transport.http.long_body import LONG
@@ -44,7 +43,6 @@ async def test_a_peer_that_ends_no_body_is_given_up_behind_its_last_answer() -> 
     ("said", "status"),
     [
         (b"", b""),
-        (PREFACE[:-1], b""),
         (b"GET / HT", b"HTTP/1.1 408 "),
         (BROKEN[:-9], b"HTTP/1.1 408 "),
         (GET + BROKEN[:-9], b"HTTP/1.1 200 "),
@@ -60,10 +58,7 @@ async def test_a_peer_that_does_not_go_on_is_given_up(said: bytes, status: bytes
 
     timeouts = RequestTimeouts(head_s=0.0, body_s=0.0, look_s=0.01)
 
-    def take_over(transport: asyncio.Transport, _data: bytes) -> None:
-        raise AssertionError(transport)
-
-    async with http_server(app, "127.0.0.1", 0, take_over=take_over, timeouts=timeouts) as server:
+    async with http_server(app, "127.0.0.1", 0, timeouts=timeouts) as server:
         assert (await raw(server, said))[:13] == status
 
 

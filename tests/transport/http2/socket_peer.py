@@ -37,7 +37,7 @@ class Calls:
         self.lost: list[Http2Protocol[Headers]] = []
         self._at_once: bytes | None = None
         turns = Turns(lambda call: asyncio.get_running_loop().call_soon(call))
-        self._around = Http2Surroundings(self.made.append, self.lost.append, NOT_HTTP2, Silences(), turns)
+        self._around = Http2Surroundings(self.made.append, self.lost.append, NOT_HTTP2, None, Silences(), turns)
 
     def connect(self, write: Write, protocol: Http2Protocol[Headers]) -> Connection[Headers]:
         """Begin a connection."""

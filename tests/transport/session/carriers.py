@@ -151,7 +151,7 @@ class SocketStream(Stream):
     async def connect(
         port: int, server_epoch: str, *, preface: bytes = frames.PREFACE, tls: ssl.SSLContext | None = None
     ) -> SocketStream:
-        """Connect to the HTTP port, and say what is said first."""
+        """Connect to the gRPC port, and say what is said first."""
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
         writer.write(preface)
         return SocketStream(reader, writer, server_epoch)

@@ -29,8 +29,7 @@ from inferwire_server.service import Services
 from inferwire_server.service.inference import Prepared
 from inferwire_server.service.values import Inference
 from inferwire_server.settings import Settings
-from inferwire_server.transport.http.server import http_server
-from inferwire_server.transport.rpc.grpc_server import GrpcServer
+from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls
 
@@ -69,28 +68,28 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("tls"))
 
 
+@pytest.fixture
+def grpc_options(short_folder: Path) -> GrpcOptions:
+    return GrpcOptions(port=0, socket=short_folder / "grpc")
+
+
 @pytest_asyncio.fixture
-async def tls_port(sockets: SocketSessions, authority: Authority) -> AsyncIterator[int]:
-    """A port with TLS that speaks nothing but sessions."""
+async def tls_port(services: Services, sockets: SocketSessions, authority: Authority) -> AsyncIterator[int]:
+    """A port with TLS."""
     issued = authority.issue()
-    tls = Tls(issued.certificate, issued.key)
-    async with http_server(no_app, "127.0.0.1", 0, take_over=sockets.take_over, tls=tls) as server:
+    options = GrpcOptions(port=0, tls=Tls(issued.certificate, issued.key))
+    async with GrpcServer(services, options, sockets) as server:
         yield server.port
-
-
-async def no_app(_scope: object, _receive: object, _send: object) -> None:
-    """Answer no request."""
-    raise AssertionError("a session was taken for HTTP")
 
 
 @pytest.fixture(params=["grpc", "socket", "Unix socket", "socket with TLS"])
 def connect(
     request: pytest.FixtureRequest,
     channel: grpc.aio.Channel,
-    socket_port: int,
+    grpc_server: GrpcServer,
+    grpc_options: GrpcOptions,
     tls_port: int,
     authority: Authority,
-    session_file: Path,
     services: Services,
 ) -> Iterator[Connect]:
     """Begin another stream, by each way that carries one."""
@@ -100,12 +99,13 @@ def connect(
         if request.param == "grpc":
             begun.append(GrpcStream(channel))
         elif request.param == "Unix socket":
-            begun.append(await SocketStream.connect_to_file(session_file, services.health.identity.epoch))
+            assert grpc_options.socket is not None
+            begun.append(await SocketStream.connect_to_file(grpc_options.socket, services.health.identity.epoch))
         elif request.param == "socket with TLS":
             epoch = services.health.identity.epoch
             begun.append(await SocketStream.connect(tls_port, epoch, tls=authority.trusting))
         else:
-            begun.append(await SocketStream.connect(socket_port, services.health.identity.epoch))
+            begun.append(await SocketStream.connect(grpc_server.port, services.health.identity.epoch))
         return begun[-1]
 
     yield begin
@@ -129,13 +129,13 @@ def row(value: float) -> bytes:
     return np.full((1, 4), value, np.float32).tobytes()
 
 
-async def test_the_welcome_says_who_the_server_is(connect: Connect, services: Services, socket_port: int) -> None:
+async def test_the_welcome_says_who_the_server_is(connect: Connect, services: Services) -> None:
     welcome = await (await connect()).open()
     assert welcome.session_id
     assert welcome.server_epoch == services.health.identity.epoch
     assert welcome.max_message_bytes == 256 << 20
     assert welcome.server.startswith("inferwire ")
-    assert welcome.socket_port == socket_port
+    assert welcome.takes_sockets
 
 
 async def test_executions_of_one_message_are_each_answered(stream: Stream) -> None:

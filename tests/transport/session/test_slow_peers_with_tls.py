@@ -17,8 +17,8 @@ from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.service import Services
-from inferwire_server.transport.http.server import http_server
 from inferwire_server.transport.life_signs import Patience
+from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls
 
@@ -45,19 +45,13 @@ async def sockets(services: Services, clock: Clock) -> AsyncIterator[SocketSessi
 async def stream(sockets: SocketSessions, services: Services, tmp_path: Path) -> AsyncIterator[SocketStream]:
     authority = Authority(tmp_path)
     issued = authority.issue()
-    async with http_server(
-        no_app, "127.0.0.1", 0, take_over=sockets.take_over, tls=Tls(issued.certificate, issued.key)
-    ) as server:
+    options = GrpcOptions(port=0, tls=Tls(issued.certificate, issued.key))
+    async with GrpcServer(services, options, sockets) as server:
         epoch = services.health.identity.epoch
         stream = await SocketStream.connect(server.port, epoch, tls=authority.trusting)
         await stream.open()
         yield stream
         stream.leave()
-
-
-async def no_app(_scope: object, _receive: object, _send: object) -> None:
-    """Answer no request."""
-    raise AssertionError("a session was taken for HTTP")
 
 
 async def take_slowly(

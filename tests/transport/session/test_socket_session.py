@@ -1,4 +1,4 @@
-"""What only sessions on plain sockets have: a preface at the HTTP port, frames, and peers that nobody else watches."""
+"""What only sessions on plain sockets have: a preface at the gRPC port, frames, and peers that nobody else watches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import httpx
 import pytest
 import pytest_asyncio
 from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, SocketStream, joined, until
@@ -33,7 +32,7 @@ from inferwire_server.server import Composition
 from inferwire_server.service import Services
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening
-from inferwire_server.transport.http.server import http_server
+from inferwire_server.transport.http2 import frames as http2
 from inferwire_server.transport.life_signs import Patience
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.socket_session import Give
@@ -64,12 +63,12 @@ async def sockets(services: Services, clock: Clock) -> AsyncIterator[SocketSessi
 
 
 @pytest_asyncio.fixture
-async def connect(socket_port: int, services: Services) -> AsyncIterator[Callable[..., Awaitable[SocketStream]]]:
+async def connect(grpc_server: GrpcServer, services: Services) -> AsyncIterator[Callable[..., Awaitable[SocketStream]]]:
     """Connect, and say the preface or something else."""
     begun: list[SocketStream] = []
 
     async def begin(preface: bytes = PREFACE) -> SocketStream:
-        begun.append(await SocketStream.connect(socket_port, services.health.identity.epoch, preface=preface))
+        begun.append(await SocketStream.connect(grpc_server.port, services.health.identity.epoch, preface=preface))
         return begun[-1]
 
     yield begin
@@ -87,7 +86,7 @@ async def stream(connect: Connect) -> SocketStream:
     return opened
 
 
-# The HTTP port.
+# The gRPC port.
 
 
 async def test_the_preface_may_come_in_pieces(connect: Connect, services: Services) -> None:
@@ -122,42 +121,62 @@ async def test_nobody_has_room_kept_for_much_who_has_not_said_hello(connect: Con
     )
 
 
-async def test_http_at_the_same_port_is_http(connect: Connect, socket_port: int) -> None:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{socket_port}") as client:
-        for _ in range(2):
-            assert (await client.get("/v2/health/ready")).status_code == 200
+async def test_grpc_at_the_same_port_is_grpc(connect: Connect, channel: grpc.aio.Channel) -> None:
+    by_call, by_socket = GrpcStream(channel), await connect()
+    welcome = await by_call.open()
+    assert (await by_socket.open(welcome.session_id)).session_id == welcome.session_id
+    by_call.leave()
+
+
+@pytest.mark.parametrize("said", [b"inferwire session 2\r\n\r\n", PREFACE[:5] + b"no more", b"GET / HTTP/1.1\r\n\r\n"])
+async def test_who_says_no_preface_is_told_what_is_spoken(connect: Connect, said: bytes) -> None:
     stream = await connect(preface=b"")
-    for byte in b"GET /v2/health/ready HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n":
+    for byte in said:
         stream.writer.write(bytes([byte]))
-    assert (await stream.reader.read()).startswith(b"HTTP/1.1 200 OK")
+        await asyncio.to_thread(int)
+    assert b"this is the gRPC port" in await stream.reader.read()
 
 
-@pytest.mark.parametrize("said", [b"inferwire session 2\r\n\r\n", PREFACE[:5] + b"no more"])
-async def test_what_only_begins_like_the_preface_is_refused_as_http(connect: Connect, said: bytes) -> None:
-    stream = await connect(preface=said)
-    assert b"what arrived is no HTTP/1.1 request" in await stream.reader.read()
+async def test_a_connection_is_of_one_kind(connect: Connect, grpc_server: GrpcServer, sockets: SocketSessions) -> None:
+    stream = await connect(preface=PREFACE[:-1])
+    await until(lambda: grpc_server.connections == 1)
+    assert sockets.connections == 0
+    stream.writer.write(PREFACE[-1:])
+    await stream.open()
+    assert (grpc_server.connections, sockets.connections) == (0, 1)
 
 
-async def test_the_preface_is_none_behind_a_request(connect: Connect, sockets: SocketSessions) -> None:
-    stream = await connect(preface=b"GET /v2/health/ready HTTP/1.1\r\nhost: here\r\n\r\n")
-    assert await stream.reader.readuntil(b"\r\n\r\n")
-    stream.writer.write(PREFACE)
-    assert b"what arrived is no HTTP/1.1 request" in await stream.reader.read()
-    assert repr(sockets).endswith(": 0 connections>")
+async def test_the_preface_is_none_behind_that_of_grpc(connect: Connect, sockets: SocketSessions) -> None:
+    stream = await connect(preface=http2.PREFACE + http2.settings({}) + PREFACE)
+    assert await stream.reader.read()
+    assert sockets.connections == 0
 
 
-async def test_a_server_without_sessions_on_sockets_refuses_them_as_http() -> None:
-    async def app(_scope: object, _receive: object, _send: object) -> None:
-        """Answer nothing."""
+async def test_a_server_without_sessions_on_sockets_refuses_them(services: Services) -> None:
+    with SocketSessions(services, MOST_BYTES, are_taken=False) as sockets:
+        async with GrpcServer(services, GrpcOptions(port=0), sockets) as server:
+            stream = await SocketStream.connect(server.port, "")
+            assert b"this is the gRPC port" in await stream.reader.read()
+            stream.leave()
 
-    async with http_server(app, "127.0.0.1", 0) as server:
-        stream = await SocketStream.connect(server.port, "")
-        assert b"what arrived is no HTTP/1.1 request" in await stream.reader.read()
+
+async def test_a_unix_socket_holds_more_of_what_is_sent_than_by_itself(
+    services: Services, sockets: SocketSessions, short_folder: Path
+) -> None:
+    path = short_folder / "grpc"
+    async with GrpcServer(services, GrpcOptions(port=0, socket=path), sockets):
+        stream = await SocketStream.connect_to_file(path, services.health.identity.epoch)
+        await stream.open()
+        (session,) = sockets._open
+        taken: socket.socket = session._transport.get_extra_info("socket")
+        with socket.socket(socket.AF_UNIX) as plain:
+            by_itself = plain.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        assert taken.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > by_itself
         stream.leave()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-async def test_the_welcome_on_grpc_says_where(
+async def test_the_welcome_on_grpc_says_that_sockets_are_taken(
     composition: Composition, settings: Settings, tmp_path: Path, workers: int
 ) -> None:
     settings = replace(settings, http_port=0, grpc_port=0)
@@ -167,8 +186,8 @@ async def test_the_welcome_on_grpc_says_where(
     ):
         by_call = GrpcStream(channel)
         welcome = await by_call.open()
-        assert welcome.socket_port == servers.http.port
-        by_socket = await SocketStream.connect(servers.http.port, welcome.server_epoch)
+        assert welcome.takes_sockets
+        by_socket = await SocketStream.connect(servers.grpc.port, welcome.server_epoch)
         assert (await by_socket.open(welcome.session_id)).session_id == welcome.session_id
         by_socket.leave()
         by_call.leave()
@@ -373,17 +392,21 @@ async def test_a_client_that_has_said_all_may_close_its_side(
 
 
 async def test_a_drain_ends_those_who_wait_and_those_who_have_said_nothing(
-    stream: SocketStream, connect: Connect, sockets: SocketSessions, grpc_server: GrpcServer
+    stream: SocketStream, connect: Connect, sockets: SocketSessions, grpc_server: GrpcServer, models: Models
 ) -> None:
-    another = await connect()
-    await until(lambda: repr(sockets).endswith(": 2 connections>"))
-    assert repr(sockets.drain) == "<Drain: serving, 2 calls>"
+    another, busy = await connect(), await connect()
+    await busy.open()
+    await busy.send(pb.SessionRequest(executions=[execution(1, "slow")]), [row(1)])
+    await asyncio.to_thread(models["slow"].gate.wait_held, 1)
+    assert repr(sockets).endswith(": 3 connections>")
+    assert repr(sockets.drain) == "<Drain: serving, 3 calls>"
     drain = asyncio.ensure_future(grpc_server.drain(10))
-    for each in (stream, another):
+    for each in (stream, another, await connect()):
         assert await each.ended() == Ended("SHUTTING_DOWN", "the server is shutting down")
+    models["slow"].gate.open()
+    assert (await busy.results(1))[1][1] == [row(1)]
+    assert await busy.ended() == Ended("SHUTTING_DOWN", "the server is shutting down")
     assert await drain == 0
-    late = await connect()
-    assert await late.ended() == Ended("SHUTTING_DOWN", "the server is shutting down")
 
 
 async def test_who_does_not_close_after_the_end_is_cut_off(
@@ -459,7 +482,7 @@ async def test_an_idle_connection_keeps_little(connect: Connect, sockets: Socket
 
 async def test_the_reprs_say_who_is_connected(stream: SocketStream, sockets: SocketSessions) -> None:
     (session,) = sockets._open
-    assert repr(sockets) == f"<SocketSessions at port {sockets.terms.socket_port}: 1 connections>"
+    assert repr(sockets) == "<SocketSessions: 1 connections>"
     assert repr(session).startswith("<SocketSession: <LifeSigns: TALK>, <SessionStream of <Session ")
     stream.leave()
 

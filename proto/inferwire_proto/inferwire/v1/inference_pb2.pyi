@@ -633,8 +633,7 @@ class SessionWelcome(_message.Message):
     LEASE_S_FIELD_NUMBER: _builtins.int
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     SERVER_FIELD_NUMBER: _builtins.int
-    SOCKET_PORT_FIELD_NUMBER: _builtins.int
-    SOCKET_HAS_TLS_FIELD_NUMBER: _builtins.int
+    TAKES_SOCKETS_FIELD_NUMBER: _builtins.int
     server_epoch: _builtins.str
     """Changes with every start of the server; what a session held before is gone."""
     session_id: _builtins.str
@@ -645,10 +644,8 @@ class SessionWelcome(_message.Message):
     """The largest message the server takes, in bytes."""
     server: _builtins.str
     """The server and its version."""
-    socket_port: _builtins.int
-    """The port of the same host at which the stream's messages may be carried by a socket without gRPC; 0 for none."""
-    socket_has_tls: _builtins.bool
-    """Whether TLS is spoken there, with the certificate that this port has."""
+    takes_sockets: _builtins.bool
+    """Whether a socket without gRPC may carry the stream's messages as well, to the address that the client has called."""
     def __init__(
         self,
         *,
@@ -657,12 +654,11 @@ class SessionWelcome(_message.Message):
         lease_s: _builtins.float = ...,
         max_message_bytes: _builtins.int = ...,
         server: _builtins.str = ...,
-        socket_port: _builtins.int = ...,
-        socket_has_tls: _builtins.bool = ...,
+        takes_sockets: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_s", b"lease_s", "max_message_bytes", b"max_message_bytes", "server", b"server", "server_epoch", b"server_epoch", "session_id", b"session_id", "socket_has_tls", b"socket_has_tls", "socket_port", b"socket_port"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_s", b"lease_s", "max_message_bytes", b"max_message_bytes", "server", b"server", "server_epoch", b"server_epoch", "session_id", b"session_id", "takes_sockets", b"takes_sockets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -87,11 +87,6 @@ class JoinedWrites(asyncio.Transport):
         """Read on."""
         self._transport.resume_reading()
 
-    def release(self) -> asyncio.Transport:
-        """Give the other one, for whoever writes to it from now on."""
-        self._flush()
-        return self._transport
-
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Let another protocol have the connection."""
         self._transport.set_protocol(protocol)

@@ -18,7 +18,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from inferwire_proto.errors import Code
-from inferwire_proto.frames import PREFACE
 from inferwire_server.core.callers import at_host
 from inferwire_server.errors import shutting_down
 from inferwire_server.transport.awaited import Awaited
@@ -38,7 +37,6 @@ from inferwire_server.transport.http.request_parser import (
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.responses import ELSEWHERE_AFTER_S, error_body
 from inferwire_server.transport.request_ids import RequestIds
-from inferwire_server.transport.taking_over import TakeOver
 
 
 def _refusal(status: bytes, code: Code, sentence: str, further: bytes = b"") -> bytes:
@@ -94,8 +92,7 @@ class HttpSurroundings:
     Attributes:
         settings: uvicorn's.
         add: Told of each that is opened.
-        lose: Told of each that is closed, or on which another protocol goes on.
-        take_over: Has those that carry sessions, if anybody does.
+        lose: Told of each that is closed.
         state: Whoever works for them, and the headers of every answer, as uvicorn keeps them.
         ids: Name requests.
         is_parting: Whether callers are sent elsewhere: an answer is then the last on its connection.
@@ -104,7 +101,6 @@ class HttpSurroundings:
     settings: Config
     add: Callable[[HttpProtocol], None]
     lose: Callable[[HttpProtocol], None]
-    take_over: TakeOver | None
     state: ServerState = field(default_factory=ServerState)
     ids: RequestIds = field(default_factory=RequestIds)
     is_parting: bool = False
@@ -122,12 +118,11 @@ class HttpProtocol(HttpToolsProtocol):
     """
 
     cycle: Cycle
-    _opening = b""
+    parser: Any  # uvicorn's, which is None once the connection is lost: nothing is parsed then
 
     def __init__(self, around: HttpSurroundings) -> None:
         super().__init__(around.settings, around.state, app_state={})
         self._around = around
-        self._take_over = around.take_over
         self._requests = RequestParser(self)
         self.pieces = 0
         self._awaited = Awaited()
@@ -155,17 +150,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._around.lose(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take in bytes, unless another protocol is to have them."""
+        """Take in bytes."""
         self.pieces += 1
-        if self._take_over is not None:
-            data = self._opening + data
-            if len(data) < len(PREFACE) and PREFACE.startswith(data):
-                self._opening = data
-                return
-            take_over, self._take_over = self._take_over, None
-            if data.startswith(PREFACE):
-                self._leave_to(take_over, data[len(PREFACE) :])
-                return
         if self._behind:
             self._keep_behind(data)
             return
@@ -248,7 +234,7 @@ class HttpProtocol(HttpToolsProtocol):
         if not is_awaited or self.transport.is_closing():
             self._awaited.nothing()
         elif self._awaited.is_overdue(what, now, limit_s):
-            may_answer = self.pieces > 0 and self._take_over is None and (self._requests.is_in_head or due is not None)
+            may_answer = self.pieces > 0 and (self._requests.is_in_head or due is not None)
             refusal = _SHUTTING_DOWN if self._is_leaving else _TOO_SLOW
             self._refuse(refusal if may_answer else b"")
 
@@ -371,15 +357,6 @@ class HttpProtocol(HttpToolsProtocol):
     def _take_long_body(self, content: memoryview) -> None:
         self.cycle.put_long_body(content)
         self._requests.pass_body()
-
-    def _leave_to(self, take_over: TakeOver, data: bytes) -> None:
-        """Have another protocol speak on this connection from now on."""
-        self.connections.discard(self)
-        self._around.lose(self)
-        self._unset_keepalive_if_required()
-        self._requests.close()
-        self.parser: Any = None  # it knows this protocol
-        take_over(self._connection.transport.release(), data)
 
     def _refuse(self, answer: bytes) -> None:
         """Answer what is no request, and take no more: requests before it are answered first."""

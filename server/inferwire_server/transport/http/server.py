@@ -19,7 +19,6 @@ from inferwire_server.transport.http.protocol import HttpProtocol, HttpSurroundi
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.listening import authority, listen
 from inferwire_server.transport.open_connections import OpenConnections
-from inferwire_server.transport.taking_over import TakeOver
 from inferwire_server.transport.tls import Tls
 
 log = structlog.stdlib.get_logger()
@@ -32,14 +31,12 @@ _LEAVING_LOOK_S = 0.1
 class HttpServer:
     """A listening server."""
 
-    def __init__(
-        self, app: ASGIApp, host: str, port: int, take_over: TakeOver | None, timeouts: RequestTimeouts
-    ) -> None:
+    def __init__(self, app: ASGIApp, host: str, port: int, timeouts: RequestTimeouts) -> None:
         self.host = host
         self.port = port
         self._timeouts = timeouts
         self._connections: OpenConnections[HttpProtocol] = OpenConnections()
-        self._around = HttpSurroundings(_settings(app), self._add, self._connections.discard, take_over)
+        self._around = HttpSurroundings(_settings(app), self._add, self._connections.discard)
         self._listening: Accepting | None = None
         self._is_leaving = False
         self._looking: asyncio.TimerHandle | None = None
@@ -136,20 +133,19 @@ async def http_server(
     port: int,
     *,
     shares_port: bool = False,
-    take_over: TakeOver | None = None,
     tls: Tls | None = None,
     timeouts: RequestTimeouts | None = None,
 ) -> AsyncGenerator[HttpServer, None]:
     """Serve an application until the block is left; port 0 takes a free one.
 
-    Other processes may listen on a port that is shared: the system then spreads connections over them. Connections
-    that carry sessions are left to whoever takes them over, if anybody does. With `tls` the port speaks HTTPS alone.
+    Other processes may listen on a port that is shared: the system then spreads connections over them. With `tls` the
+    port speaks HTTPS alone.
 
     Raises:
         CannotListen: If the address cannot be bound.
     """
     listener = listen("HTTP", host, port, shares_port=shares_port)
-    server = HttpServer(app, host, listener.getsockname()[1], take_over, timeouts or RequestTimeouts())
+    server = HttpServer(app, host, listener.getsockname()[1], timeouts or RequestTimeouts())
     try:
         server.listen(listener, tls)
         yield server

@@ -22,6 +22,14 @@ as fast as it comes.
 """
 
 
+class OtherProtocol(ConnectionFailed):
+    """The peer does not begin with HTTP/2's preface."""
+
+    def __init__(self, said: bytes) -> None:
+        super().__init__(ErrorCode.PROTOCOL_ERROR, "the connection does not begin with HTTP/2's preface")
+        self.said = said
+
+
 class FrameTaker(Protocol):
     """Who takes the frames. All that it does may raise `ConnectionFailed`."""
 
@@ -67,14 +75,16 @@ class FrameReader:
         """Hand on what is there now, up to a bound: `has_more` says whether it was reached.
 
         Raises:
-            ConnectionFailed: The peer says no preface, or a frame that is too long; or what the taker raises.
+            OtherProtocol: The peer says no preface. It is raised again, with more, if more comes.
+            ConnectionFailed: The peer says a frame that is too long; or what the taker raises.
         """
         if self._rest:
             data = self._rest + data
         at, end = 0, len(data)
         if not self._is_greeted:
             if not frames.PREFACE.startswith(data[: len(frames.PREFACE)]):
-                raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "the connection does not begin with HTTP/2's preface")
+                self._rest = data
+                raise OtherProtocol(data)
             if end < (at := len(frames.PREFACE)):
                 self._rest = data
                 return

@@ -13,10 +13,12 @@ from time import monotonic
 from typing import Generic, TypeVar, cast
 
 from inferwire_server.transport.http2.connection import Connection
+from inferwire_server.transport.http2.frame_reader import OtherProtocol
 from inferwire_server.transport.http2.frames import ConnectionFailed
 from inferwire_server.transport.http2.outflow import Piece, Write
 from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
 from inferwire_server.transport.peers import peer_of
+from inferwire_server.transport.taking_over import Other
 from inferwire_server.transport.turns import Turns
 
 H = TypeVar("H")
@@ -58,8 +60,9 @@ class Http2Surroundings(Generic[H]):
 
     Attributes:
         on_made: Told of each that begins.
-        on_lost: Told of each that ends.
-        not_http2: What is said to peers that speak something else.
+        on_lost: Told of each that ends, or goes on with another protocol.
+        other: What else may be spoken, if anything.
+        not_http2: What is said to peers that speak something else still.
         silences: How long peers may do nothing.
         turns: When those go on on which more has come than is taken at once.
     """
@@ -67,6 +70,7 @@ class Http2Surroundings(Generic[H]):
     on_made: Callable[[Http2Protocol[H]], object]
     on_lost: Callable[[Http2Protocol[H]], object]
     not_http2: bytes
+    other: Other | None
     silences: Silences
     turns: Turns
 
@@ -130,8 +134,11 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         was_greeted = self._connection.is_greeted
         try:
             self._connection.receive(data)
+        except OtherProtocol as other:
+            self._go_elsewhere(other.said)
         except ConnectionFailed as failure:
-            self._fail(failure)
+            self._connection.fail(failure)
+            self.close()
         if not was_greeted and self._connection.is_greeted:
             self._signs.greeted(now)
 
@@ -237,12 +244,15 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         else:
             self._transport.write(b"".join(pieces))
 
-    def _fail(self, failure: ConnectionFailed) -> None:
-        if self._connection.is_greeted:
-            self._connection.fail(failure)
-        else:
+    def _go_elsewhere(self, said: bytes) -> None:
+        """Leave the connection to the other protocol once its preface is there, or say what is spoken here."""
+        other = self._around.other
+        if other is None or not other.may_be(said):
             self._transport.write(self._around.not_http2)
-        self.close()
+            self.close()
+        elif len(said) >= (begun := len(other.preface)):
+            self.connection_lost(None)
+            other.take_over(self._transport, said[begun:])
 
 
 def _in_system(open_still: socket.socket | None) -> int:

@@ -17,6 +17,7 @@ from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol, Http2Surroundings, Silences
 from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
 from inferwire_server.transport.open_connections import OpenConnections
+from inferwire_server.transport.taking_over import Other
 from inferwire_server.transport.turns import Turns
 
 H = TypeVar("H")
@@ -38,11 +39,14 @@ class Http2Server(Generic[H]):
         connect: Connect[H],
         not_http2: bytes,
         silences: Silences | None = None,
+        other: Other | None = None,
     ) -> None:
         self._connect = connect
         self._silences = silences or Silences()
         self._connections: OpenConnections[Http2Protocol[H]] = OpenConnections()
-        self._around = Http2Surroundings(self._add, self._connections.discard, not_http2, self._silences, Turns())
+        self._around = Http2Surroundings(
+            self._add, self._connections.discard, not_http2, other, self._silences, Turns()
+        )
         self._listening: list[Accepting] = []
         self._is_closing = False
         self._looking: asyncio.TimerHandle | None = None

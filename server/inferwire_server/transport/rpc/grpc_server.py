@@ -99,8 +99,8 @@ _NOTHING: Mapping[str, RawCall] = {}
 class GrpcServer:
     """The gRPC face of the services, open inside `async with`; with something around their calls, and further ones.
 
-    The further ones find out themselves who calls. It is drained together with the sessions on plain sockets, to which
-    its own are told the way.
+    The further ones find out themselves who calls. Sessions on plain sockets come to the same port, if they are taken;
+    it is drained together with them.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class GrpcServer:
         methods |= {path_of(name): Method(call, takes_stream=True, is_keyless=True) for name, call in further.items()}
         guard = Guard(self._drain, services.refusals, services.access)
         self._switchboard = Switchboard(methods, guard, options.max_message_bytes)
-        self._server: Http2Server[CallHead] = Http2Server(self._switchboard.connect, _NOT_HTTP2)
+        self._server: Http2Server[CallHead] = Http2Server(self._switchboard.connect, _NOT_HTTP2, other=sockets.other)
         self._open = AsyncExitStack()
         self.port = options.port
 

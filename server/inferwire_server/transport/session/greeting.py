@@ -25,16 +25,14 @@ class SessionTerms:
 
     Attributes:
         max_message_bytes: The largest message it carries.
-        socket_port: Where a socket without gRPC may carry the messages instead; 0 for nowhere.
-        socket_has_tls: Whether TLS is spoken there.
+        takes_sockets: Whether a socket without gRPC may carry the messages as well, to the same port.
         must_name_server: Whether the client has to say which server it means: it may have reached another.
         must_resume: Whether the session has to be open already: what opened it has shown a key, and this shows none.
         key: What the key is known by that was shown, if one was.
     """
 
     max_message_bytes: int
-    socket_port: int = 0
-    socket_has_tls: bool = False
+    takes_sockets: bool = False
     must_name_server: bool = False
     must_resume: bool = False
     key: bytes | None = None
@@ -78,8 +76,7 @@ def welcome(services: Services, terms: SessionTerms, session: Session) -> bytes:
     identity = services.health.identity
     said = pb.SessionWelcome(
         server_epoch=identity.epoch,
-        socket_port=terms.socket_port,
-        socket_has_tls=terms.socket_has_tls,
+        takes_sockets=terms.takes_sockets,
         session_id=session.id,
         lease_s=services.sessions.lease_s,
         max_message_bytes=terms.max_message_bytes,

@@ -1,19 +1,22 @@
-"""All sessions on sockets of their own: where they are found, what they share, and who looks after silent ones."""
+"""All sessions on sockets of their own: how they begin, what they share, and who looks after silent ones."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from time import monotonic
 
 from inferwire_proto import frames
+from inferwire_proto.unix_sockets import make_room
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.life_signs import Patience
 from inferwire_server.transport.session.greeting import SessionTerms
 from inferwire_server.transport.session.socket_session import GiveTo, SessionSurroundings, SocketSession
+from inferwire_server.transport.taking_over import Other
 from inferwire_server.transport.turns import Turns
 
 _TICK_S = 1.0
@@ -29,7 +32,8 @@ class SocketSessions:
 
     Attributes:
         terms: What holds for the streams of all sessions, those in gRPC's calls too: how large a message may be, and
-            where clients may connect.
+            whether clients may continue on sockets.
+        other: What clients speak that do, where they may.
         drain: What they are counted in, and gRPC's calls with them.
         turns: When those go on, in gRPC's calls too, of which more has come than is taken at once.
     """
@@ -41,8 +45,11 @@ class SocketSessions:
         patience: Patience | None = None,
         clock: Callable[[], float] = monotonic,
         give_to: GiveTo = _to_nobody,
+        *,
+        are_taken: bool = True,
     ) -> None:
-        self.terms = SessionTerms(max_message_bytes)
+        self.terms = SessionTerms(max_message_bytes, takes_sockets=are_taken)
+        self.other = Other(frames.PREFACE, self.take_over) if are_taken else None
         self.drain = Drain()
         self.turns = Turns()
         self._around = SessionSurroundings(
@@ -53,7 +60,7 @@ class SocketSessions:
         self._listening = ExitStack()
 
     def __repr__(self) -> str:
-        return f"<SocketSessions at port {self.terms.socket_port}: {len(self._open)} connections>"
+        return f"<SocketSessions: {len(self._open)} connections>"
 
     def __enter__(self) -> SocketSessions:
         self._listening.enter_context(self.drain.notifying(self._begin_to_end))
@@ -72,14 +79,13 @@ class SocketSessions:
         """How long a peer's hello is waited for, in seconds."""
         return self._around.patience.hello_s
 
-    def announce(self, port: int, *, has_tls: bool) -> None:
-        """Tell clients from now on that they may connect at this port."""
-        self.terms = replace(self.terms, socket_port=port, socket_has_tls=has_tls)
-
     def take_over(self, transport: asyncio.Transport, data: bytes) -> None:
         """Serve a connection that has said the preface, and this behind it."""
         needs_key = self._around.services.access.needs_key
         terms = replace(self.terms, must_name_server=True, must_resume=needs_key)
+        plain: socket.socket | None = transport.get_extra_info("socket")
+        if plain is not None and plain.family == socket.AF_UNIX:
+            make_room(plain)
         session = SocketSession(transport, self._around, terms, self._forget)
         self._open.add(session)
         self.drain.enter()
