@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +11,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.system.proxy import Proxy
 from tests.system.servers import serving
 
 import inferwire as ov
@@ -145,82 +144,6 @@ def refusal_of(request: ov.InferRequest) -> RuntimeError:
             return error
 
 
-class Proxy:
-    """Passes bytes between clients and a server until it is told to cut or to swallow them."""
-
-    def __init__(self, target: int, host: str = HOST, port: int = 0) -> None:
-        self._target = target
-        self._host = host
-        self.port = port
-        self.connections = 0
-        self.cut_after: int | None = None
-        self._silent = 0
-        self._writers: list[asyncio.StreamWriter] = []
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-
-    def __enter__(self) -> Proxy:
-        self._thread.start()
-        self._server = self._run(asyncio.start_server(self._accept, self._host, self.port))
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._run(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(TIMEOUT_S)
-        self._loop.close()
-
-    def go_silent(self) -> None:
-        """Let the connections that are there stand, and pass nothing more on them."""
-        self._silent = self.connections
-
-    def _run(self, call: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result(TIMEOUT_S)
-
-    async def _stop(self) -> None:
-        self._server.close()
-        await self._cut()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _cut(self) -> None:
-        for writer in self._writers:
-            writer.transport.abort()
-        self._writers.clear()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        up_reader, up_writer = await asyncio.open_connection(HOST, self._target)
-        self._writers += [writer, up_writer]
-        self.connections += 1
-        number = self.connections
-        await asyncio.gather(self._pass(reader, up_writer, number), self._pass(up_reader, writer, number))
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
-        try:
-            while data := await reader.read(1 << 14):
-                if self._is_last(data):
-                    await self._cut()
-                elif number > self._silent:
-                    writer.write(data)
-                    await writer.drain()
-        except OSError:
-            pass
-        writer.close()
-
-    def _is_last(self, data: bytes) -> bool:
-        """Count down to the byte after which the connections are cut."""
-        if self.cut_after is None:
-            return False
-        self.cut_after -= len(data)
-        if self.cut_after > 0:
-            return False
-        self.cut_after = None
-        return True
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     (port,) = free_ports(1)
@@ -240,24 +163,23 @@ def test_a_model_that_was_read_is_compiled_by_any_server(server: ServerProcess, 
 
 
 class Way(NamedTuple):
-    """A server by an address of which the connections can be cut: that which carries the session's messages."""
+    """A server by an address of which the connections can be cut, and how many a session has."""
 
     address: str
     proxy: Proxy
+    connections: int
 
 
 @pytest.fixture
 def by_grpc(server: ServerProcess) -> Iterator[Way]:
     with Proxy(server.grpc_port) as proxy:
-        yield Way(f"grpc://{HOST}:{proxy.port}", proxy)
+        yield Way(f"grpc://{HOST}:{proxy.port}", proxy, 1)
 
 
 @pytest.fixture
 def by_socket(server: ServerProcess) -> Iterator[Way]:
-    """A host of which both ports lead to the server's."""
-    host = "127.0.0.2"
-    with Proxy(server.grpc_port, host) as grpc, Proxy(server.http_port, host, server.http_port) as proxy:
-        yield Way(f"{host}:{grpc.port}", proxy)
+    with Proxy(server.grpc_port) as proxy:
+        yield Way(f"{HOST}:{proxy.port}", proxy, 2)
 
 
 @pytest.fixture(params=["gRPC", "a socket"])
@@ -282,7 +204,7 @@ def check_cut(way: Way, rows: int) -> None:
     expected = compiled(data)[0]
     way.proxy.cut_after = data.nbytes // 2
     np.testing.assert_array_equal(compiled(data)[0], expected)
-    assert way.proxy.connections == 2
+    assert way.proxy.connections == 2 * way.connections
     core.close()
 
 
@@ -293,5 +215,5 @@ def test_a_connection_that_has_gone_dark_is_noticed_and_left(way: Way) -> None:
     expected = compiled(ROW)[0]
     way.proxy.go_silent()
     np.testing.assert_array_equal(compiled(ROW)[0], expected)
-    assert way.proxy.connections == 2
+    assert way.proxy.connections == 2 * way.connections
     core.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.system.proxy import Proxy
 from tests.system.servers import serving
 
 import inferwire as ov
@@ -50,6 +51,11 @@ def is_on_socket(address: str) -> bool:
 
 def test_at_a_port_it_is_that_of_grpc(server: ServerProcess) -> None:
     assert is_on_socket(server.grpc_address)
+
+
+def test_it_is_so_where_the_port_is_published_under_another_number(server: ServerProcess) -> None:
+    with Proxy(server.grpc_port) as proxy:
+        assert is_on_socket(f"{HOST}:{proxy.port}")
 
 
 def test_at_a_unix_socket_it_is_that_of_grpc(server: ServerProcess, file: Path) -> None:

@@ -1,0 +1,93 @@
+"""What is between clients and a server where they are not on one network: a port of its own that leads there."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+from inferwire_cli.server_process import HOST
+
+TIMEOUT_S = 60
+
+
+class Proxy:
+    """Passes bytes between clients and a server until it is told to cut or to swallow them.
+
+    Attributes:
+        port: Where it listens.
+        connections: How many have been opened.
+        cut_after: After how many bytes all connections are cut, if they are to be.
+    """
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self.port = 0
+        self.connections = 0
+        self.cut_after: int | None = None
+        self._silent = 0
+        self._writers: list[asyncio.StreamWriter] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        self._server = self._run(asyncio.start_server(self._accept, HOST))
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._run(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(TIMEOUT_S)
+        self._loop.close()
+
+    def go_silent(self) -> None:
+        """Let the connections that are there stand, and pass nothing more on them."""
+        self._silent = self.connections
+
+    def _run(self, call: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result(TIMEOUT_S)
+
+    async def _stop(self) -> None:
+        self._server.close()
+        await self._cut()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        up_reader, up_writer = await asyncio.open_connection(HOST, self._target)
+        self._writers += [writer, up_writer]
+        self.connections += 1
+        number = self.connections
+        await asyncio.gather(self._pass(reader, up_writer, number), self._pass(up_reader, writer, number))
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
+        try:
+            while data := await reader.read(1 << 14):
+                if self._is_last(data):
+                    await self._cut()
+                elif number > self._silent:
+                    writer.write(data)
+                    await writer.drain()
+        except OSError:
+            pass
+        writer.close()
+
+    def _is_last(self, data: bytes) -> bool:
+        """Count down to the byte after which the connections are cut."""
+        if self.cut_after is None:
+            return False
+        self.cut_after -= len(data)
+        if self.cut_after > 0:
+            return False
+        self.cut_after = None
+        return True
