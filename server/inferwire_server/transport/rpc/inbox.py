@@ -11,8 +11,9 @@ from inferwire_server.transport.http2.stream import STREAM_WINDOW, Stream
 from inferwire_server.transport.rpc.messages import PREFIX_BYTES, MessageReader, Packed, unpacked
 from inferwire_server.transport.rpc.status import RpcStatus
 
-_MOST_UNREAD_BYTES = STREAM_WINDOW
-"""How much may wait for a call to read it before its caller may send no more."""
+_MOST_UNREAD_BYTES = 4 * STREAM_WINDOW
+"""How much a caller of many messages may send that its call has not read: what is on its way through a long and wide
+network, 320 Mbit/s over 100 ms, has room in it."""
 
 _LISTED_BYTES = 64
 """What a message takes that waits, beside its bytes."""
@@ -121,6 +122,7 @@ class Inbox:
         if self._takes_many and self._unread_bytes > _MOST_UNREAD_BYTES:
             return
         missing = self._reader.missing
-        if self._stream.credit < max(missing, STREAM_WINDOW // 2):
-            # A second message is heard of, where there should be one.
-            self._stream.expect(max(missing, STREAM_WINDOW if self._takes_many else PREFIX_BYTES))
+        # Where there should be one message, a second is heard of.
+        further = _MOST_UNREAD_BYTES if self._takes_many else PREFIX_BYTES
+        if self._stream.credit < max(missing, further // 2):
+            self._stream.expect(max(missing, further))
