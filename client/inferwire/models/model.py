@@ -136,13 +136,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
             shapes = {self._only_input(): PartialShape(given)}
         for port, shape in shapes.items():
             _check_layout(port, shape)
-        named = {_wire_name(port): shape for port, shape in shapes.items()}
-        edits = self._edits()
-        if edits:
-            *before, last = edits
-            self._describe(self._reshape, (*before, replace(last, reshape={**last.reshape, **named})))
-        else:
-            self._describe({**self._reshape, **named}, ())
+        self._take_shapes(shapes)
 
     def add_outputs(self, outputs: Addable | Sequence[Addable]) -> list[Output]:
         """Have the model give what its nodes compute inside, after its own outputs; nothing is given twice.
@@ -245,6 +239,25 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         self._sinks = _following(self._sinks, description.sinks, node_of)
         return description
 
+    def _take_shapes(self, shapes: Mapping[Output, PartialShape]) -> None:
+        """Have the server reshape inputs: by name, or by position those that no name tells apart."""
+        keys = {port: _only_name(port, self._inputs) for port in shapes}
+        named = {name: shapes[port] for port, name in keys.items() if name is not None}
+        positions = {self._inputs.index(port): shapes[port] for port, name in keys.items() if name is None}
+        edits = self._edits()
+        if not edits and not positions:
+            self._describe({**self._reshape, **named}, ())
+            return
+        *before, last = edits or (Preprocessing(),)
+        further = {**last.reshape_positions, **positions}
+        reshaped = replace(last, reshape={**last.reshape, **named}, reshape_positions=further)
+        self._describe(self._reshape, (*before, reshaped))
+        if any(self._inputs[position].partial_shape != shape for position, shape in positions.items()):
+            self._describe(self._reshape, edits)
+            raise InferwireError(
+                f"the server at {self._transport.address}, an older one, reshapes no inputs without names of their own"
+            )
+
     def _input_of(self, key: object) -> Output:
         if isinstance(key, Output):
             if key not in self._inputs:
@@ -300,9 +313,10 @@ def _check_layout(port: Output, shape: PartialShape) -> None:
         )
 
 
-def _wire_name(port: Output) -> str:
-    """The name the server finds the input by: it has one even where the model gives none."""
-    return min(port.names) if port.names else port.description.oip_name
+def _only_name(port: Output, ports: Sequence[Output]) -> str | None:
+    """Give a name that no other port has; None where there is none, as where a program has taken all names away."""
+    taken = {name for each in ports if each != port for name in each.names}
+    return min(port.names - taken, default=None)
 
 
 def _given_shapes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

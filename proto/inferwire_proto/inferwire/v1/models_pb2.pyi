@@ -761,10 +761,32 @@ class Preprocessing(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class ReshapePositionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.int
+        @_builtins.property
+        def value(self) -> _types_pb2.PartialShape: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.int = ...,
+            value: _types_pb2.PartialShape | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     CALLS_FIELD_NUMBER: _builtins.int
     RESHAPE_FIELD_NUMBER: _builtins.int
     ADDED_OUTPUTS_FIELD_NUMBER: _builtins.int
     NAMES_FIELD_NUMBER: _builtins.int
+    RESHAPE_POSITIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreprocessingCall]:
         """The calls, in order."""
@@ -781,6 +803,10 @@ class Preprocessing(_message.Message):
     def names(self) -> _containers.RepeatedCompositeFieldContainer[Global___PortNames]:
         """The names that the client has given its inputs and outputs; they are set before it is reshaped."""
 
+    @_builtins.property
+    def reshape_positions(self) -> _containers.MessageMap[_builtins.int, _types_pb2.PartialShape]:
+        """The new shapes of inputs that no name tells apart, by position; they are set with those by name."""
+
     def __init__(
         self,
         *,
@@ -788,10 +814,11 @@ class Preprocessing(_message.Message):
         reshape: _abc.Mapping[_builtins.str, _types_pb2.PartialShape] | None = ...,
         added_outputs: _abc.Iterable[Global___AddedOutput] | None = ...,
         names: _abc.Iterable[Global___PortNames] | None = ...,
+        reshape_positions: _abc.Mapping[_builtins.int, _types_pb2.PartialShape] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added_outputs", b"added_outputs", "calls", b"calls", "names", b"names", "reshape", b"reshape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added_outputs", b"added_outputs", "calls", b"calls", "names", b"names", "reshape", b"reshape", "reshape_positions", b"reshape_positions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -108,7 +108,15 @@ def _decode_preprocessing(message: pb.Preprocessing) -> Preprocessing:
     except ValueError as error:
         raise invalid_input(f"the preprocessing cannot be read: {error}") from error
     names = tuple(map(port_names.from_wire, message.names))
-    return Preprocessing(calls, _decode_shapes(message.reshape), added_outputs=added, names=names)
+    return Preprocessing(
+        calls,
+        _decode_shapes(message.reshape),
+        added_outputs=added,
+        names=names,
+        reshape_positions={
+            position: _decode_shape(f"input {position}", shape) for position, shape in message.reshape_positions.items()
+        },
+    )
 
 
 def _encode_port(port: PortSpec) -> types_pb2.Port:
@@ -134,16 +142,16 @@ def _encode_shape(shape: Shape) -> types_pb2.PartialShape:
 
 
 def _decode_shapes(shapes: Mapping[str, types_pb2.PartialShape]) -> dict[str, Shape]:
-    return {name: _decode_shape(name, shape) for name, shape in shapes.items()}
+    return {name: _decode_shape(f"port '{name}'", shape) for name, shape in shapes.items()}
 
 
-def _decode_shape(name: str, shape: types_pb2.PartialShape) -> Shape:
+def _decode_shape(port: str, shape: types_pb2.PartialShape) -> Shape:
     if shape.dynamic_rank:
         return None
     for dimension in shape.dimensions:
         if not dimension.min >= 0 or not (dimension.max == -1 or dimension.max >= dimension.min):
             raise invalid_input(
-                f"port '{name}' is to have a dimension of {dimension.min} to {dimension.max}, "
+                f"{port} is to have a dimension of {dimension.min} to {dimension.max}, "
                 "expected 0 <= min <= max, or -1 for no largest length"
             )
     return tuple(Dimension(d.min, None if d.max == -1 else d.max) for d in shape.dimensions)
