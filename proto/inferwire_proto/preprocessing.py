@@ -58,7 +58,8 @@ class Call:
         port: The port's name or its position; None for the only one.
         part: "tensor", "preprocess", "postprocess" or "model".
         method: The call's name.
-        arguments: Its arguments in order; layouts and shapes as OpenVINO writes them.
+        arguments: Its arguments in order; layouts and shapes as OpenVINO writes them. A type that is left out is the
+            dynamic one.
     """
 
     kind: str

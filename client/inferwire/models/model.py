@@ -233,6 +233,8 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         """Ask the server for the ports that come of this; nothing changes where it refuses."""
         with self._files.told_in_own_words():
             description = self._transport.read(self._files.contents(reshape, preprocessing))
+        if not are_new:
+            _check_results(self._outputs, description.outputs)
         self._reshape, self._preprocessing, self._nodes = reshape, preprocessing, None
         self._inputs = _following([] if are_new else self._inputs, description.inputs, _output)
         self._outputs = _following(self._outputs, description.outputs, _output)
@@ -311,6 +313,15 @@ def _check_layout(port: Output, shape: PartialShape) -> None:
             f"Can't set partial shape {shape} for Parameter opset1::Parameter {what} with layout {port.node.layout}. "
             "Layout is not compatible with shape"
         )
+
+
+def _check_results(ports: Sequence[Output], descriptions: Sequence[PortDescription]) -> None:
+    """Refuse what would give outputs shapes that are not of the layouts that a program has given them."""
+    for port, described in zip(ports, descriptions, strict=False):
+        layout, shape = port.node.layout, described.partial_shape
+        if not fits(layout, shape):
+            what = f"opset1::Result {port.node.friendly_name}[0]:{described.element_type.type_name}{shape}"
+            raise RuntimeError(f"Result '{what}' with shape {shape} is incompatible with layout {layout}")
 
 
 def _only_name(port: Output, ports: Sequence[Output]) -> str | None:

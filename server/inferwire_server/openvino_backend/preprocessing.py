@@ -83,7 +83,10 @@ def _hint(model: ov.Model, preprocessing: Preprocessing) -> str:
 def _replay(processor: preprocess.PrePostProcessor, call: Call) -> None:
     key = () if call.port is None else (call.port,)
     part = getattr(getattr(processor, call.kind)(*key), call.part)()
-    getattr(part, call.method)(*(_argument(call.method, value) for value in call.arguments))
+    arguments = [_argument(call.method, value) for value in call.arguments]
+    if call.method == "set_element_type" and not arguments:
+        arguments = [ov.Type.dynamic]
+    getattr(part, call.method)(*arguments)
 
 
 def _argument(method: str, value: PropertyValue) -> Any:

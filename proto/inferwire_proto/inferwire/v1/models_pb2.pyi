@@ -648,7 +648,7 @@ class PreprocessingCall(_message.Message):
     """The call's name, as "set_layout"."""
     @_builtins.property
     def arguments(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.PropertyValue]:
-        """Its arguments in order; layouts and shapes as OpenVINO writes them."""
+        """Its arguments in order; layouts and shapes as OpenVINO writes them. A type that is left out is the dynamic one."""
 
     def __init__(
         self,
