@@ -192,6 +192,17 @@ def test_an_output_takes_no_shape_that_its_layout_does_not_fit(runtime: Any) -> 
     assert str(model.output().partial_shape) == "[2,3]"
 
 
+def test_the_layout_of_a_file_can_be_taken_away(runtime: Any, picture_file: Path, tmp_path: Path) -> None:
+    laid_out = openvino.Core().read_model(picture_file)
+    laid_out.get_parameters()[0].set_layout(openvino.Layout("NCHW"))
+    openvino.save_model(laid_out, tmp_path / "laid_out.xml", compress_to_fp16=False)
+    model = runtime.core.read_model(tmp_path / "laid_out.xml")
+    model.get_parameters()[0].set_layout(runtime.ov.Layout())
+    processor = runtime.ov.preprocess.PrePostProcessor(model)
+    processor.input().tensor().set_layout("NHWC")
+    assert str(processor.build().input().partial_shape) == "[?,3,4,6]"
+
+
 def test_a_layout_in_a_file_is_the_nodes(runtime: Any, picture_file: Path, tmp_path: Path) -> None:
     laid_out = openvino.Core().read_model(picture_file)
     laid_out.get_parameters()[0].set_layout(openvino.Layout("NCHW"))

@@ -28,7 +28,7 @@ from inferwire.transport.protocol import Transport
 from inferwire.values.layout import Layout, fits
 from inferwire.values.partial_shape import PartialShape
 from inferwire_proto.port_names import PortNames
-from inferwire_proto.preprocessing import Call
+from inferwire_proto.preprocessing import Call, Recording
 
 Held = TypeVar("Held", Output, Node)
 
@@ -53,7 +53,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         >>> compiled = core.compile_model(model, "CPU")
     """
 
-    _own_use = frozenset({"build_in", "contents", "of"})
+    _own_use = frozenset({"build_in", "contents", "describe_recording", "of"})
 
     _transport: Transport
     _files: ModelFiles
@@ -211,6 +211,11 @@ class Model(Completed, RuntimeInfo, ReadableModel):
                     port.node.friendly_name = old.node.friendly_name
         for port, described in zip(self._outputs, description.outputs, strict=True):
             port.node.layout = Layout(described.layout)
+
+    def describe_recording(self, contents: ModelContents, recording: Recording) -> str:
+        """Have the server say what is recorded of this model, as it was; for `PrePostProcessor`, not in openvino."""
+        with self._files.told_in_own_words():
+            return self._transport.describe_preprocessing(contents, recording)
 
     @property
     def contents(self) -> ModelContents:

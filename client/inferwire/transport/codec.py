@@ -46,7 +46,11 @@ from inferwire_proto.preprocessing import calls_to_wire
 from inferwire_proto.properties import Properties, PropertyValue
 
 SourceRequest: TypeAlias = (
-    models_pb2.ReadRequest | models_pb2.ListNodesRequest | models_pb2.CompileRequest | models_pb2.QueryRequest
+    models_pb2.ReadRequest
+    | models_pb2.ListNodesRequest
+    | models_pb2.DescribePreprocessingRequest
+    | models_pb2.CompileRequest
+    | models_pb2.QueryRequest
 )
 """A call about a model of uploaded files."""
 
