@@ -58,7 +58,8 @@ class Call:
         port: The port's name or its position; None for the only one.
         part: "tensor", "preprocess", "postprocess" or "model".
         method: The call's name.
-        arguments: Its arguments in order; layouts and shapes as OpenVINO writes them.
+        arguments: Its arguments in order; layouts and shapes as OpenVINO writes them. A type that is left out is the
+            dynamic one.
     """
 
     kind: str
@@ -73,6 +74,30 @@ class Call:
             raise ValueError(f"{self.kind}().{self.part}().{self.method}() is no call of PrePostProcessor")
 
 
+@dataclass(frozen=True, slots=True)
+class PortLayout:
+    """The layout of one input or output, as OpenVINO writes it; a port has it by its position."""
+
+    is_output: bool
+    index: int
+    layout: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """All that OpenVINO's PrePostProcessor knows of a model when it says what it would make of it.
+
+    Attributes:
+        calls: The calls, in order.
+        layouts: Those of the model's ports, whether a program or the model itself says so.
+        built_calls: How many of the calls were made before they were built in; 0 where they were not.
+    """
+
+    calls: tuple[Call, ...]
+    layouts: tuple[PortLayout, ...] = ()
+    built_calls: int = 0
+
+
 def calls_to_wire(calls: Iterable[Call]) -> list[pb.PreprocessingCall]:
     """Encode a recording."""
     return [_to_wire(call) for call in calls]
@@ -85,6 +110,24 @@ def calls_from_wire(calls: Iterable[pb.PreprocessingCall]) -> tuple[Call, ...]:
         ValueError: For a call that is not in the table, or an argument that cannot be read.
     """
     return tuple(_from_wire(call) for call in calls)
+
+
+def put_recording(request: pb.DescribePreprocessingRequest, recording: Recording) -> None:
+    """Write a recording into the call that asks about it."""
+    request.calls.extend(calls_to_wire(recording.calls))
+    request.built_calls = recording.built_calls
+    for each in recording.layouts:
+        request.layouts.add(is_output=each.is_output, index=each.index, layout=each.layout)
+
+
+def recording_of(request: pb.DescribePreprocessingRequest) -> Recording:
+    """Read the recording that a call asks about.
+
+    Raises:
+        ValueError: For a call that is not in the table, or an argument that cannot be read.
+    """
+    layouts = tuple(PortLayout(each.is_output, each.index, each.layout) for each in request.layouts)
+    return Recording(calls_from_wire(request.calls), layouts, request.built_calls)
 
 
 def _to_wire(call: Call) -> pb.PreprocessingCall:

@@ -20,6 +20,7 @@ import pytest
 import inferwire as ov
 from inferwire import core_properties
 from inferwire.errors import error_of
+from inferwire.graph.described import PortDescription
 from inferwire.transport.descriptions import CompiledDescription, ModelContents, ModelDescription
 from inferwire.transport.fake_transport import FakeTransport
 from inferwire_proto.element_types import BY_NAME
@@ -99,6 +100,29 @@ def test_contents_are_hashed_once(transport: FakeTransport, core: ov.Core) -> No
     assert first.model is second.model
     assert first.weights is second.weights
     assert all(any(uploaded is digest for uploaded in transport.uploads) for digest in (first.model, first.weights))
+
+
+def test_an_input_without_names_is_reshaped_by_its_position(transport: FakeTransport, core: ov.Core) -> None:
+    model = core.read_model(XML, WEIGHTS)
+    model.input().set_names(set())
+    nameless = PortDescription(frozenset(), ov.Type.f32, ov.PartialShape([2, 3]), "data", "Parameter", "data")
+    transport.model = replace(transport.model, inputs=(nameless,))
+    model.reshape([2, 3])
+    core.compile_model(model)
+    (edit,) = transport.compiles[0][0].preprocessing
+    assert (edit.reshape, edit.reshape_positions) == ({}, {0: ov.PartialShape([2, 3])})
+
+
+def test_a_server_that_passes_over_positions_is_told_of_and_the_model_stays_as_it_was(
+    transport: FakeTransport, core: ov.Core
+) -> None:
+    model = core.read_model(XML, WEIGHTS)
+    model.input().set_names(set())
+    with pytest.raises(ov.InferwireError, match=r"^the server at .+, an older one, reshapes no inputs without names"):
+        model.reshape([2, 3])
+    core.compile_model(model)
+    (edit,) = transport.compiles[0][0].preprocessing
+    assert (edit.reshape, edit.reshape_positions) == ({}, {})
 
 
 def test_a_model_in_memory(transport: FakeTransport, core: ov.Core) -> None:

@@ -10,7 +10,7 @@ import inferwire as ov
 from inferwire.preprocess import ColorFormat, PrePostProcessor, ResizeAlgorithm
 from inferwire.transport.descriptions import Preprocessing
 from inferwire_proto.element_types import BY_NAME
-from inferwire_proto.preprocessing import Call
+from inferwire_proto.preprocessing import Call, PortLayout, Recording
 from inferwire_proto.properties import EnumValue
 
 
@@ -53,13 +53,47 @@ def test_calls_are_recorded_in_order_and_sent_with_the_model(processor: PrePostP
     assert [str(shape) for shape in second[0].reshape.values()] == ["[2,3]"]
 
 
-def test_a_processor_reads_as_its_calls(processor: PrePostProcessor) -> None:
+def test_the_server_says_what_is_recorded(processor: PrePostProcessor, transport: Any) -> None:
+    assert (str(processor), transport.recordings) == ("", [])
+    transport.describe = lambda: "said"
+    processor.input().tensor().set_layout("NC")
+    processor.input().preprocess().reverse_channels()
+    assert (str(processor), repr(processor)) == ("said", "<PrePostProcessor: said>")
+    model = processor.build()
+    for port in model.inputs:
+        port.node.layout = ov.Layout("CN")
+    processor.output().tensor().set_layout("CN")
+    assert str(processor) == "said"
+    calls = (
+        Call("input", 0, "tensor", "set_layout", ("[N,C]",)),
+        Call("input", 0, "preprocess", "reverse_channels"),
+        Call("output", 0, "tensor", "set_layout", ("[C,N]",)),
+    )
+    assert transport.recordings == [Recording(calls[:2])] * 2 + [Recording(calls, (), 2)]
+
+
+def test_the_server_is_told_of_the_layouts_of_nodes(transport: Any) -> None:
+    model = ov.Core(transport=transport).read_model(b"onnx")
+    processor = PrePostProcessor(model)
+    processor.output().tensor().set_element_type(ov.Type.dynamic)
+    ov.layout_helpers.set_layout(model.output(), ov.Layout("NC"))
+    assert str(processor) == ""
+    calls = (Call("output", 0, "tensor", "set_element_type"),)
+    assert transport.recordings == [Recording(calls, (PortLayout(True, 0, "[N,C]"),))]
+
+
+def test_a_processor_reads_as_its_calls_where_no_server_answers(processor: PrePostProcessor, transport: Any) -> None:
+    def describe() -> str:
+        raise ov.Unimplemented("an older one")
+
+    transport.describe = describe
     processor.input().tensor().set_element_type(ov.Type.u8).set_color_format(ColorFormat.BGR)
     processor.output().postprocess().convert_layout([1, 0])
     assert repr(processor) == (
         "<PrePostProcessor: input(0).tensor().set_element_type(u8)\n"
         "input(0).tensor().set_color_format(BGR, [])\n"
-        "output(0).postprocess().convert_layout([1, 0])\n>"
+        "output(0).postprocess().convert_layout([1, 0])\n"
+        "\nError occurred: an older one\n>"
     )
 
 

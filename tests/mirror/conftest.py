@@ -140,6 +140,7 @@ MODELS: Mapping[str, Callable[[], openvino.Model]] = {
     "scalar": lambda: _relu([]),
     "single": lambda: _relu([1]),
     "dynamic": lambda: _relu([-1, 3]),
+    "rankless": lambda: _relu(openvino.PartialShape.dynamic()),
     "bounded": lambda: _relu([openvino.Dimension(1, 4), 3]),
     "two": _two,
     "text": _text,

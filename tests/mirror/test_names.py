@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Set
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,68 @@ def test_a_port_can_lose_its_names(runtime: Any, model: Any) -> None:
         _ = model.input(0).tensor.any_name
     compiled = runtime.core.compile_model(model, "CPU", UNCHANGED)
     assert compiled([A, B])[0].tolist() == [[11, 22, 33]]
+
+
+def shapes_of(model: Any) -> list[str]:
+    return [str(port.partial_shape) for port in (*model.inputs, *model.outputs)]
+
+
+def test_ports_without_names_take_shapes(runtime: Any, model: Any) -> None:
+    for port in model.inputs:
+        port.get_tensor().set_names(set())
+    model.reshape({0: [2, 3], model.input(1): [-1, 3]})
+    assert shapes_of(model) == ["[2,3]", "[?,3]", "[2,3]", "[2,3]"]
+    model.reshape({model.input(0): "?,3"})
+    assert shapes_of(model) == ["[?,3]"] * 4
+    with pytest.raises(RuntimeError, match="'a'"):
+        model.reshape({"a": [1, 3]})
+    with pytest.raises(RuntimeError, match="must be called on a Model with exactly one parameter"):
+        model.reshape([1, 3])
+    for port in model.inputs:
+        port.node.layout = runtime.ov.Layout("NC")
+    runtime.ov.set_batch(model, 4)
+    clone = model.clone()
+    model.input(0).set_names({"left"})
+    model.reshape({"left": [1, 3], 1: [1, 3]})
+    compiled = runtime.core.compile_model(model, "CPU", UNCHANGED)
+    assert compiled([A, B])[0].tolist() == [[11, 22, 33]]
+    assert (shapes_of(model), shapes_of(clone)) == (["[1,3]"] * 4, ["[4,3]"] * 4)
+
+
+def test_the_only_input_takes_a_shape_without_a_name(runtime: Any) -> None:
+    model = runtime.core.read_model(runtime.models["relu"])
+    model.input().set_names(set())
+    model.reshape([2, 3])
+    assert shapes_of(model) == ["[2,3]"] * 2
+    processor = runtime.ov.preprocess.PrePostProcessor(model)
+    processor.input().tensor().set_element_type(runtime.ov.Type.u8)
+    model = processor.build()
+    model.input().set_names(set())
+    model.reshape("?,3")
+    assert shapes_of(model) == ["[?,3]"] * 2
+    compiled = runtime.core.compile_model(model, "CPU", UNCHANGED)
+    assert compiled([np.array([[1, 2, 3]] * 4, np.uint8)])[0].tolist() == [[1, 2, 3]] * 4
+
+
+def test_inputs_that_a_file_names_nothing_take_shapes(runtime: Any, tmp_path: Path) -> None:
+    named = runtime.models["two"]
+    (tmp_path / "nameless.xml").write_text(re.sub(r' names="[^"]*"', "", named.read_text()))
+    (tmp_path / "nameless.bin").write_bytes(named.with_suffix(".bin").read_bytes())
+    model = runtime.core.read_model(tmp_path / "nameless.xml")
+    assert [port.names for port in model.inputs] == [set(), set()]
+    model.reshape({0: [2, 3], model.input(1): [2, 3]})
+    assert shapes_of(model) == ["[2,3]"] * 4
+
+
+def test_each_of_two_of_one_name_takes_a_shape(runtime: Any) -> None:
+    model = runtime.core.read_model(runtime.models["two"])
+    model.reshape({"a": [-1, 3], "b": [-1, 3]})
+    for port in model.inputs:
+        port.set_names({"data"})
+    model.reshape({model.input(1): [2, 3]})
+    assert shapes_of(model)[:2] == ["[?,3]", "[2,3]"]
+    model.reshape({"data": [2, 3]})
+    assert shapes_of(model)[:2] == ["[2,3]", "[2,3]"]
 
 
 def test_names_and_other_changes_follow_each_other(runtime: Any, model: Any) -> None:

@@ -178,6 +178,31 @@ def test_nodes_have_the_layouts_that_were_built_in(runtime: Any, model: Any) -> 
     assert layouts(model.clone()) == layouts(runtime.core.compile_model(model, "CPU")) == layouts(model)
 
 
+def test_an_output_takes_no_shape_that_its_layout_does_not_fit(runtime: Any) -> None:
+    model = runtime.core.read_model(runtime.models["rankless"])
+    model.output().node.layout = runtime.ov.Layout("NC")
+    model.output().node.friendly_name = "numbers"
+    reason = (
+        r"Result 'opset1::Result numbers\[0\]:f32\[1,2,3\]' with shape \[1,2,3\] is incompatible with layout \[N,C\]"
+    )
+    with pytest.raises(RuntimeError, match=reason):
+        model.reshape([1, 2, 3])
+    assert str(model.input().partial_shape) == "[...]"
+    model.reshape([2, 3])
+    assert str(model.output().partial_shape) == "[2,3]"
+
+
+def test_the_layout_of_a_file_can_be_taken_away(runtime: Any, picture_file: Path, tmp_path: Path) -> None:
+    laid_out = openvino.Core().read_model(picture_file)
+    laid_out.get_parameters()[0].set_layout(openvino.Layout("NCHW"))
+    openvino.save_model(laid_out, tmp_path / "laid_out.xml", compress_to_fp16=False)
+    model = runtime.core.read_model(tmp_path / "laid_out.xml")
+    model.get_parameters()[0].set_layout(runtime.ov.Layout())
+    processor = runtime.ov.preprocess.PrePostProcessor(model)
+    processor.input().tensor().set_layout("NHWC")
+    assert str(processor.build().input().partial_shape) == "[?,3,4,6]"
+
+
 def test_a_layout_in_a_file_is_the_nodes(runtime: Any, picture_file: Path, tmp_path: Path) -> None:
     laid_out = openvino.Core().read_model(picture_file)
     laid_out.get_parameters()[0].set_layout(openvino.Layout("NCHW"))
@@ -257,6 +282,12 @@ def test_a_clone_of_a_built_model_is_built_as_well(runtime: Any, processor: Any)
 def test_building_twice_is_refused(processor: Any) -> None:
     processor.build()
     with pytest.raises(RuntimeError, match="Use only one InputInfo for one input parameter"):
+        processor.build()
+
+
+def test_the_dynamic_type_is_taken_and_refused_by_build(processor: Any, runtime: Any) -> None:
+    processor.output().tensor().set_element_type(runtime.ov.Type.dynamic)
+    with pytest.raises(RuntimeError, match="Can't convert to dynamic/unknown element type"):
         processor.build()
 
 
@@ -341,6 +372,12 @@ ARGUMENTS: dict[str, Callable[[Any, Any], object]] = {
     "a shape and any height": lambda ov, two: two.input(0).tensor().set_shape([1, 3]).set_spatial_dynamic_shape(),
     "any height and a shape": lambda ov, two: two.input(0).tensor().set_spatial_dynamic_shape().set_shape([1, 3]),
     "names of no planes": lambda ov, two: two.input(0).tensor().set_color_format(ov.preprocess.ColorFormat.BGR, ["a"]),
+    "names of one plane": lambda ov, two: (
+        two.input(0).tensor().set_color_format(ov.preprocess.ColorFormat.NV12_SINGLE_PLANE, ["a"])
+    ),
+    "names of no colour": lambda ov, two: (
+        two.input(0).tensor().set_color_format(ov.preprocess.ColorFormat.UNDEFINED, ["a"])
+    ),
     "too few names": lambda ov, two: (
         two.input(0).tensor().set_color_format(ov.preprocess.ColorFormat.I420_THREE_PLANES, ["y", "u"])
     ),

@@ -79,7 +79,7 @@ MORE: Mapping[str, frozenset[str]] = {
         {"infer_async", "inputs", "of", "outputs", "postpone_outputs", "runs", "scheduling", "timings"}
     ),
     "Input": frozenset({"of"}),
-    "Model": frozenset({"build_in", "contents", "of"}),
+    "Model": frozenset({"build_in", "contents", "describe_recording", "of"}),
     "Node": NODES,
     "Output": frozenset({"description", "facts", "follow"}),
     "Parameter": frozenset({"described", "follow", "get_shape", "is_renamed", "rename", "take_labels"}),
@@ -97,7 +97,7 @@ OWN_USE: Mapping[str, frozenset[str]] = {
     "DescriptorTensor": frozenset({"description", "facts", "of"}),
     "InferRequest": frozenset({"of", "runs"}),
     "Input": frozenset({"of"}),
-    "Model": frozenset({"build_in", "contents", "of"}),
+    "Model": frozenset({"build_in", "contents", "describe_recording", "of"}),
     "Node": frozenset({"described", "follow", "is_renamed", "rename", "take_labels"}),
     "Output": frozenset({"description", "facts", "follow"}),
     "Parameter": frozenset({"described", "follow", "is_renamed", "rename", "take_labels"}),

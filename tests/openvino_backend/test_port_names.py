@@ -39,6 +39,17 @@ def test_new_shapes_and_the_compiled_model_have_the_new_names(backend: OpenVinoB
         assert [port.shape_text for port in ports] == ["[3,2]", "[3,2]"]
 
 
+def test_an_input_without_names_is_given_a_shape_by_its_position(backend: OpenVinoBackend, source: Source) -> None:
+    nameless, shape = PortNames(False, 0, frozenset()), (Dimension(3, 3), Dimension(2, 2))
+    reshaped = Preprocessing(names=(nameless,), reshape_positions={0: shape})
+    (port,) = backend.read(Source(source.path, preprocessing=(reshaped,))).inputs
+    assert (port.names, port.shape_text) == (frozenset(), "[3,2]")
+    past = Preprocessing(reshape_positions={1: shape})
+    with pytest.raises(ServingError, match=r"^input 1 is given a shape, and the model has 1$") as raised:
+        backend.read(Source(source.path, preprocessing=(past,)))
+    assert raised.value.code is Code.MODEL_FAILED
+
+
 def test_a_port_that_is_not_there_is_named_to_nobody(backend: OpenVinoBackend, source: Source) -> None:
     for is_output, kind in ((False, "input"), (True, "output")):
         with pytest.raises(ServingError, match=f"^{kind} 1 is named, and the model has 1$") as raised:

@@ -14,7 +14,7 @@ from tests.openvino_backend.small_models import EXACT, MAKE_MODEL
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_proto.preprocessing import METHODS, Call
+from inferwire_proto.preprocessing import METHODS, Call, PortLayout, Recording
 from inferwire_proto.properties import EnumValue
 from inferwire_server.core.model_options import ModelOptions, Preprocessing, Source
 from inferwire_server.core.specs import Dimension
@@ -199,3 +199,46 @@ def test_every_call_in_the_table_is_one_of_openvinos() -> None:
 def test_a_call_that_is_not_in_the_table_cannot_be_recorded() -> None:
     with pytest.raises(ValueError, match=r"output\(\)\.tensor\(\)\.__class__\(\) is no call of PrePostProcessor"):
         Call("output", None, "tensor", "__class__")
+
+
+def test_what_openvino_says_of_a_recording_ends_with_what_it_refuses(backend: OpenVinoBackend, path: Path) -> None:
+    calls = (
+        Call("input", 0, "preprocess", "convert_layout", ([7, 0, 1, 2],)),
+        Call("input", 1, "tensor", "set_layout", ("[N,C]",)),
+        Call("input", "x", "tensor", "set_element_type", (BY_NAME["u8"],)),
+    )
+    assert backend.describe_preprocessing(Source(path), Recording(calls)) == (
+        'Input "x":\n'
+        "    User's input tensor: [?,3,4,6], <no layout>, u8\n"
+        "    Model's expected tensor: [?,3,4,6], <no layout>, f32\n"
+        "    Implicit pre-processing steps (1):\n"
+        "      convert type (f32): ([?,3,4,6], <no layout>, u8) -> ([?,3,4,6], <no layout>, f32)\n"
+        "\nError occurred: convert_layout() is given the positions [7, 0, 1, 2], expected each of the dimensions once\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("layout", "reason"),
+    [
+        (PortLayout(False, 1, "[N,C]"), "^input 1 is given a layout, and the model has 1$"),
+        (PortLayout(True, 0, "[N,C]"), r"layout \[N,C\] is not compatible with shape \[\?,3,4,6\]$"),
+    ],
+)
+def test_a_layout_that_no_port_can_have_is_refused(
+    backend: OpenVinoBackend, path: Path, layout: PortLayout, reason: str
+) -> None:
+    with pytest.raises(ServingError, match=reason) as refused:
+        backend.describe_preprocessing(Source(path), Recording((), (layout,)))
+    assert refused.value.code is Code.MODEL_FAILED
+
+
+def test_an_error_in_the_place_of_a_text_is_the_models_failure(backend: OpenVinoBackend, path: Path) -> None:
+    """OpenVINO looks for each dimension of the model's layout, and the layout before has others."""
+    calls = (
+        Call("input", 0, "preprocess", "convert_layout", ("[N,C,?,?]",)),
+        Call("input", 0, "model", "set_layout", ("[N,H,W,C]",)),
+        Call("input", 0, "tensor", "set_layout", ("[H,W]",)),
+    )
+    with pytest.raises(ServingError, match=r"^unordered_map::at$") as refused:
+        backend.describe_preprocessing(Source(path), Recording(calls))
+    assert refused.value.code is Code.MODEL_FAILED

@@ -6,7 +6,15 @@ import pytest
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
-from inferwire_proto.preprocessing import Call, calls_from_wire, calls_to_wire
+from inferwire_proto.preprocessing import (
+    Call,
+    PortLayout,
+    Recording,
+    calls_from_wire,
+    calls_to_wire,
+    put_recording,
+    recording_of,
+)
 from inferwire_proto.properties import EnumValue
 
 CALLS = (
@@ -22,6 +30,13 @@ CALLS = (
 def test_calls_come_back_as_they_went() -> None:
     messages = [pb.PreprocessingCall.FromString(call.SerializeToString()) for call in calls_to_wire(CALLS)]
     assert calls_from_wire(messages) == CALLS
+
+
+def test_a_recording_comes_back_as_it_went() -> None:
+    recording = Recording(CALLS, (PortLayout(True, 1, "[N,C]"), PortLayout(False, 0, "[...]")), 2)
+    request = pb.DescribePreprocessingRequest()
+    put_recording(request, recording)
+    assert recording_of(pb.DescribePreprocessingRequest.FromString(request.SerializeToString())) == recording
 
 
 @pytest.mark.parametrize(

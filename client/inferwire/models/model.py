@@ -28,7 +28,7 @@ from inferwire.transport.protocol import Transport
 from inferwire.values.layout import Layout, fits
 from inferwire.values.partial_shape import PartialShape
 from inferwire_proto.port_names import PortNames
-from inferwire_proto.preprocessing import Call
+from inferwire_proto.preprocessing import Call, Recording
 
 Held = TypeVar("Held", Output, Node)
 
@@ -53,7 +53,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         >>> compiled = core.compile_model(model, "CPU")
     """
 
-    _own_use = frozenset({"build_in", "contents", "of"})
+    _own_use = frozenset({"build_in", "contents", "describe_recording", "of"})
 
     _transport: Transport
     _files: ModelFiles
@@ -136,13 +136,7 @@ class Model(Completed, RuntimeInfo, ReadableModel):
             shapes = {self._only_input(): PartialShape(given)}
         for port, shape in shapes.items():
             _check_layout(port, shape)
-        named = {_wire_name(port): shape for port, shape in shapes.items()}
-        edits = self._edits()
-        if edits:
-            *before, last = edits
-            self._describe(self._reshape, (*before, replace(last, reshape={**last.reshape, **named})))
-        else:
-            self._describe({**self._reshape, **named}, ())
+        self._take_shapes(shapes)
 
     def add_outputs(self, outputs: Addable | Sequence[Addable]) -> list[Output]:
         """Have the model give what its nodes compute inside, after its own outputs; nothing is given twice.
@@ -218,6 +212,11 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         for port, described in zip(self._outputs, description.outputs, strict=True):
             port.node.layout = Layout(described.layout)
 
+    def describe_recording(self, contents: ModelContents, recording: Recording) -> str:
+        """Have the server say what is recorded of this model, as it was; for `PrePostProcessor`, not in openvino."""
+        with self._files.told_in_own_words():
+            return self._transport.describe_preprocessing(contents, recording)
+
     @property
     def contents(self) -> ModelContents:
         """What a server makes it of, which need not be the one that read it; for the SDK's own use, not in openvino."""
@@ -239,11 +238,32 @@ class Model(Completed, RuntimeInfo, ReadableModel):
         """Ask the server for the ports that come of this; nothing changes where it refuses."""
         with self._files.told_in_own_words():
             description = self._transport.read(self._files.contents(reshape, preprocessing))
+        if not are_new:
+            _check_results(self._outputs, description.outputs)
         self._reshape, self._preprocessing, self._nodes = reshape, preprocessing, None
         self._inputs = _following([] if are_new else self._inputs, description.inputs, _output)
         self._outputs = _following(self._outputs, description.outputs, _output)
         self._sinks = _following(self._sinks, description.sinks, node_of)
         return description
+
+    def _take_shapes(self, shapes: Mapping[Output, PartialShape]) -> None:
+        """Have the server reshape inputs: by name, or by position those that no name tells apart."""
+        keys = {port: _only_name(port, self._inputs) for port in shapes}
+        named = {name: shapes[port] for port, name in keys.items() if name is not None}
+        positions = {self._inputs.index(port): shapes[port] for port, name in keys.items() if name is None}
+        edits = self._edits()
+        if not edits and not positions:
+            self._describe({**self._reshape, **named}, ())
+            return
+        *before, last = edits or (Preprocessing(),)
+        further = {**last.reshape_positions, **positions}
+        reshaped = replace(last, reshape={**last.reshape, **named}, reshape_positions=further)
+        self._describe(self._reshape, (*before, reshaped))
+        if any(self._inputs[position].partial_shape != shape for position, shape in positions.items()):
+            self._describe(self._reshape, edits)
+            raise InferwireError(
+                f"the server at {self._transport.address}, an older one, reshapes no inputs without names of their own"
+            )
 
     def _input_of(self, key: object) -> Output:
         if isinstance(key, Output):
@@ -300,9 +320,19 @@ def _check_layout(port: Output, shape: PartialShape) -> None:
         )
 
 
-def _wire_name(port: Output) -> str:
-    """The name the server finds the input by: it has one even where the model gives none."""
-    return min(port.names) if port.names else port.description.oip_name
+def _check_results(ports: Sequence[Output], descriptions: Sequence[PortDescription]) -> None:
+    """Refuse what would give outputs shapes that are not of the layouts that a program has given them."""
+    for port, described in zip(ports, descriptions, strict=False):
+        layout, shape = port.node.layout, described.partial_shape
+        if not fits(layout, shape):
+            what = f"opset1::Result {port.node.friendly_name}[0]:{described.element_type.type_name}{shape}"
+            raise RuntimeError(f"Result '{what}' with shape {shape} is incompatible with layout {layout}")
+
+
+def _only_name(port: Output, ports: Sequence[Output]) -> str | None:
+    """Give a name that no other port has; None where there is none, as where a program has taken all names away."""
+    taken = {name for each in ports if each != port for name in each.names}
+    return min(port.names - taken, default=None)
 
 
 def _given_shapes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -20,6 +20,14 @@ class ColorFormat(Choice):
     BGRX = 9
 
     @property
+    def title(self) -> str:
+        """What messages call it; not in openvino."""
+        kind, _, planes = self.name.partition("_")
+        if self is ColorFormat.UNDEFINED:
+            return "Unknown"
+        return f"{kind} ({'single ' if self.planes == 1 else 'multi-'}plane)" if planes else kind
+
+    @property
     def planes(self) -> int:
         """How many tensors a picture is; not in openvino."""
         return {ColorFormat.NV12_TWO_PLANES: 2, ColorFormat.I420_THREE_PLANES: 3}.get(self, 1)

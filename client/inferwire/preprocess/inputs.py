@@ -7,7 +7,7 @@ from typing import Any, Self, SupportsIndex, cast
 
 from inferwire.arguments import Unpicklable, as_member, as_size, is_array
 from inferwire.preprocess.choices import ColorFormat
-from inferwire.preprocess.recording import LayoutPart, as_shape, element_type
+from inferwire.preprocess.recording import LayoutPart, as_shape
 from inferwire.preprocess.steps import PreProcessSteps
 from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.values.partial_shape import PartialShape
@@ -35,9 +35,7 @@ class InputTensorInfo(LayoutPart):
         Raises:
             TypeError: For what is no type.
         """
-        wanted = element_type(type)
-        self._fit("set_element_type", "type: Type", (type,), wanted)
-        return self._record("set_element_type", wanted)
+        return self._record_type("set_element_type", "type: Type", type)
 
     def set_color_format(self, format: ColorFormat, sub_names: Iterable[str] = ()) -> Self:  # noqa: A002 - as above
         """Say what the channels are, and for planes that are tensors of their own, what those are called.
@@ -57,12 +55,11 @@ class InputTensorInfo(LayoutPart):
         self._fit("set_color_format", "format: ColorFormat, sub_names: Sequence[str] = []", (format, names), known)
         color = cast("ColorFormat", known)
         if names and color.planes == 1:
-            raise RuntimeError(f"Plane names are not allowed for single plane color format '{color.name}'")
+            raise RuntimeError(f"Plane names are not allowed for single plane color format '{color.title}'")
         if names and color.planes != len(names):
-            kind = color.name.partition("_")[0]
             raise RuntimeError(
-                f"Number of sub-names ({len(names)}) shall match with number of planes for '{kind} (multi-plane)' "
-                f"color format ({color.planes})"
+                f"Number of sub-names ({len(names)}) shall match with number of planes for '{color.title}' color "
+                f"format ({color.planes})"
             )
         return self._record("set_color_format", EnumValue(COLOR_FORMAT, color.name), [*names])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from inferwire.arguments import Unpicklable
-from inferwire.preprocess.recording import ConvertingPart, LayoutPart, element_type
+from inferwire.preprocess.recording import ConvertingPart, LayoutPart
 from inferwire.values.types import Type
 from inferwire_proto.preprocessing import Call
 
@@ -32,9 +32,7 @@ class OutputTensorInfo(LayoutPart):
         Raises:
             TypeError: For what is no type.
         """
-        wanted = element_type(type)
-        self._fit("set_element_type", "type: Type", (type,), wanted)
-        return self._record("set_element_type", wanted)
+        return self._record_type("set_element_type", "type: Type", type)
 
 
 class OutputModelInfo(LayoutPart):

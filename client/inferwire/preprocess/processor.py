@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, SupportsIndex, TypeVar, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
+from inferwire.errors import InferwireError
 from inferwire.graph.ports import Port
 from inferwire.models.model import Model, check_model
 from inferwire.preprocess.inputs import InputInfo
 from inferwire.preprocess.outputs import OutputInfo
-from inferwire_proto.preprocessing import Call
+from inferwire.values.layout import Layout
+from inferwire_proto.preprocessing import Call, PortLayout, Recording
 
 Info = TypeVar("Info", InputInfo, OutputInfo)
 
@@ -19,7 +21,8 @@ class PrePostProcessor(Unpicklable):
     """Steps before and after a model, to be part of it. Mirrors `openvino.preprocess.PrePostProcessor`.
 
     Differs from OpenVINO: the steps are recorded here and built in on the server, so that `build` says what
-    does not go together, also where openvino's call does; `str` gives the calls, not what they come to.
+    does not go together, also where openvino's call does. `str` has openvino's text from the server; where that does
+    not answer, or openvino's `str` raises an error, it gives the calls and the reason.
 
     Example:
         >>> processor = PrePostProcessor(model)
@@ -37,16 +40,24 @@ class PrePostProcessor(Unpicklable):
         check_model(model)
         self._model = model
         self._calls: list[Call] = []
-        self._is_built = False
+        self._built_calls = 0
         self._input_ports, self._output_ports = model.inputs, model.outputs
         self._inputs = [InputInfo(self._calls, index) for index in range(len(self._input_ports))]
         self._outputs = [OutputInfo(self._calls, index) for index in range(len(self._output_ports))]
+        self._look_at_model()
 
     def __repr__(self) -> str:
         return f"<PrePostProcessor: {self}>"
 
     def __str__(self) -> str:
-        return "".join(f"{_text(call)}\n" for call in self._calls)
+        if not self._calls:
+            return ""
+        self._look_at_model()
+        recording = Recording(tuple(self._calls), self._layouts, self._built_calls)
+        try:
+            return self._model.describe_recording(self._contents, recording)
+        except InferwireError as error:
+            return "".join([*(f"{_text(call)}\n" for call in self._calls), f"\nError occurred: {error}\n"])
 
     @overload
     def input(self) -> InputInfo: ...
@@ -90,24 +101,27 @@ class PrePostProcessor(Unpicklable):
         Raises:
             RuntimeError: With OpenVINO's reason where it refuses, as `inferwire.ModelFailed`; nothing has changed then.
         """
-        if self._is_built:
+        if self._model.inputs != self._input_ports:
             raise RuntimeError(
                 "Parameter to replace has been replaced by previous steps of preprocessing. "
                 "Use only one InputInfo for one input parameter"
             )
-        self._model.build_in([*self._layouts_of_nodes(), *self._calls])
-        self._is_built = True
+        self._look_at_model()
+        self._model.build_in([*map(_of_model, self._layouts), *self._calls])
+        self._built_calls = len(self._calls)
         return self._model
 
-    def _layouts_of_nodes(self) -> list[Call]:
-        """Say of the model what its nodes do; what was recorded comes later, and wins."""
-        ports = [("input", self._input_ports), ("output", self._output_ports)]
-        return [
-            Call(kind, index, "model", "set_layout", (str(port.node.layout),))
-            for kind, each in ports
-            for index, port in enumerate(each)
-            if not port.node.layout.empty
-        ]
+    def _look_at_model(self) -> None:
+        """Keep what the model is, unless something has been built in since, and with it other inputs."""
+        if self._model.inputs != self._input_ports:
+            return
+        self._contents = self._model.contents
+        self._layouts = tuple(
+            PortLayout(is_output, index, str(port.node.layout))
+            for is_output, ports in ((False, self._input_ports), (True, self._output_ports))
+            for index, port in enumerate(ports)
+            if not (port.node.layout.empty and Layout(port.description.layout).empty)
+        )
 
     def _info(
         self,
@@ -142,6 +156,11 @@ def _named(kind: str, ports: Sequence[Port], name: str) -> int:
         if name in port.names:
             return index
     raise RuntimeError(f"Model doesn't have {kind} with name {name}")
+
+
+def _of_model(port: PortLayout) -> Call:
+    """Say of the model what a program has said of its node; what is recorded comes later, and wins."""
+    return Call("output" if port.is_output else "input", port.index, "model", "set_layout", (port.layout,))
 
 
 def _text(call: Call) -> str:

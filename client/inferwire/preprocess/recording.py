@@ -34,6 +34,13 @@ class Part(Unpicklable):
         self._calls.append(Call(self.kind, self._port, self.part, method, arguments))
         return self
 
+    def _record_type(self, method: str, signature: str, given: object) -> Self:
+        """Record a call that takes a type; the dynamic one, which no tensor has, travels as none."""
+        known = as_type(given)
+        self._fit(method, signature, (given,), known)
+        wanted = cast("Type", known)
+        return self._record(method, *(() if wanted is Type.dynamic else (element_type_of(wanted),)))
+
     def _fit(self, method: str, signatures: str | tuple[str, ...], given: tuple[object, ...], *fitting: object) -> None:
         """Raise the TypeError for given arguments one of which fits nothing, and became None."""
         if any(each is None for each in fitting):
@@ -71,11 +78,7 @@ class ConvertingPart(Part):
         Raises:
             TypeError: For what is no type.
         """
-        if as_type(type) is Type.dynamic:
-            return self._record("convert_element_type")
-        wanted = element_type(type)
-        self._fit("convert_element_type", "type: Type = Type.dynamic", (type,), wanted)
-        return self._record("convert_element_type", wanted)
+        return self._record_type("convert_element_type", "type: Type = Type.dynamic", type)
 
     def convert_layout(
         self,
@@ -119,12 +122,6 @@ def layout_text(value: object) -> str | None:
     """Write a layout as it travels."""
     layout = Layout(value) if isinstance(value, str) else as_layout(value)
     return None if layout is None else str(layout)
-
-
-def element_type(value: object) -> PropertyValue:
-    """Give what a type is to the contract."""
-    known = as_type(value)
-    return None if known is None else element_type_of(known)
 
 
 def member(value: object, choices: type[Enum], name: str) -> EnumValue | None:

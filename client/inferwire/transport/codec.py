@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from time import perf_counter
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from inferwire.errors import InferwireError, UnsupportedType, error_of
 from inferwire.graph.described import PortDescription, PortSource
@@ -46,9 +46,15 @@ from inferwire_proto.preprocessing import calls_to_wire
 from inferwire_proto.properties import Properties, PropertyValue
 
 SourceRequest: TypeAlias = (
-    models_pb2.ReadRequest | models_pb2.ListNodesRequest | models_pb2.CompileRequest | models_pb2.QueryRequest
+    models_pb2.ReadRequest
+    | models_pb2.ListNodesRequest
+    | models_pb2.DescribePreprocessingRequest
+    | models_pb2.CompileRequest
+    | models_pb2.QueryRequest
 )
 """A call about a model of uploaded files."""
+
+Key = TypeVar("Key", str, int)
 
 _LAYER_STATES: Mapping[int, str] = {
     types_pb2.LAYER_STATUS_NOT_RUN: "NOT_RUN",
@@ -229,6 +235,7 @@ def put_source(request: SourceRequest, source: ModelSource) -> None:
             reshape=_encode_shapes(each.reshape),
             added_outputs=map(added_outputs.to_wire, each.added_outputs),
             names=map(port_names.to_wire, each.names),
+            reshape_positions=_encode_shapes(each.reshape_positions),
         )
 
 
@@ -304,8 +311,8 @@ def _partial_shape(shape: types_pb2.PartialShape) -> PartialShape:
     return PartialShape([Dimension(each.min, each.max) for each in shape.dimensions])
 
 
-def _encode_shapes(shapes: Mapping[str, PartialShape]) -> dict[str, types_pb2.PartialShape]:
-    return {name: _encode_partial_shape(shape) for name, shape in shapes.items()}
+def _encode_shapes(shapes: Mapping[Key, PartialShape]) -> dict[Key, types_pb2.PartialShape]:
+    return {key: _encode_partial_shape(shape) for key, shape in shapes.items()}
 
 
 def _encode_partial_shape(shape: PartialShape) -> types_pb2.PartialShape:

@@ -84,12 +84,14 @@ class Preprocessing:
         reshape: New shapes of the inputs that come of it, by name.
         added_outputs: What it gives after its own outputs.
         names: What its inputs and outputs are called then; new shapes are by these names.
+        reshape_positions: New shapes of inputs that no name tells apart, by position.
     """
 
     calls: tuple[Call, ...] = ()
     reshape: Mapping[str, PartialShape] = field(default_factory=dict[str, PartialShape])
     added_outputs: tuple[AddedOutput, ...] = ()
     names: tuple[PortNames, ...] = ()
+    reshape_positions: Mapping[int, PartialShape] = field(default_factory=dict[int, PartialShape])
 
 
 @dataclass(frozen=True, slots=True)

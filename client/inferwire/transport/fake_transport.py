@@ -35,6 +35,7 @@ from inferwire.transport.executions import (
 from inferwire.transport.lent_memory import Lend
 from inferwire.values.plugin_version import Version
 from inferwire_proto.element_types import ElementType
+from inferwire_proto.preprocessing import Recording
 from inferwire_proto.properties import PropertyValue
 
 
@@ -176,6 +177,8 @@ class FakeTransport:
         uploads: The blobs it has.
         compiles: The arguments of each compile.
         imports: The arguments of each import.
+        recordings: What it was asked to describe.
+        describe: Gives the text of each recording.
         released: The ids of released models.
         properties: What `device_property` knows, by device and name.
         is_connected: Whether `submit` sends at once.
@@ -194,6 +197,8 @@ class FakeTransport:
     imports: list[tuple[bytes, str, dict[str, PropertyValue]]] = field(
         default_factory=list[tuple[bytes, str, dict[str, PropertyValue]]]
     )
+    recordings: list[Recording] = field(default_factory=list[Recording])
+    describe: Callable[[], str] = str
     released: list[str] = field(default_factory=list[str])
     properties: dict[tuple[str, str], PropertyValue] = field(default_factory=dict[tuple[str, str], PropertyValue])
     is_connected: bool = True
@@ -238,6 +243,12 @@ class FakeTransport:
         """Describe a graph of no nodes."""
         self._upload(contents.blobs)
         return GraphDescription(self.model, ())
+
+    def describe_preprocessing(self, contents: ModelContents, recording: Recording) -> str:
+        """Keep the recording, and say what the test wants."""
+        self._upload(contents.blobs)
+        self.recordings.append(recording)
+        return self.describe()
 
     def is_ready(self, header: ExecutionHeader) -> bool:
         """Say what the test wants."""

@@ -47,6 +47,7 @@ from inferwire.transport.uploads import Uploads
 from inferwire.transport.wire_sender import WireSender
 from inferwire.values.plugin_version import Version
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
+from inferwire_proto.preprocessing import Recording, put_recording
 from inferwire_proto.properties import PropertyValue, map_to_wire
 
 T = TypeVar("T")
@@ -147,6 +148,13 @@ class GrpcTransport:
         request = models_pb2.ListNodesRequest()
         response = self._call_about(contents, "ModelService.ListNodes", request, models_pb2.ListNodesResponse)
         return codec.decode_graph(response)
+
+    def describe_preprocessing(self, contents: ModelContents, recording: Recording) -> str:
+        """Say in OpenVINO's words what is recorded on a processor of a model."""
+        request = models_pb2.DescribePreprocessingRequest()
+        put_recording(request, recording)
+        response_type = models_pb2.DescribePreprocessingResponse
+        return self._call_about(contents, "ModelService.DescribePreprocessing", request, response_type).text
 
     def compile(
         self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]

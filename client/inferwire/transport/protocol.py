@@ -29,6 +29,7 @@ from inferwire.transport.executions import (
 from inferwire.transport.lent_memory import Lend
 from inferwire.values.plugin_version import Version
 from inferwire_proto.element_types import ElementType
+from inferwire_proto.preprocessing import Recording
 from inferwire_proto.properties import PropertyValue
 
 
@@ -143,6 +144,10 @@ class Transport(Protocol):
 
     def graph(self, contents: ModelContents) -> GraphDescription:
         """Describe the graph of a model, without compiling it."""
+        ...
+
+    def describe_preprocessing(self, contents: ModelContents, recording: Recording) -> str:
+        """Say in OpenVINO's words what is recorded on a processor of a model."""
         ...
 
     def compile(

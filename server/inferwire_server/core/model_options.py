@@ -26,6 +26,7 @@ class Preprocessing:
         setting: Where the setting lies that asks for it, if one does.
         added_outputs: What it gives after its own outputs.
         names: What its inputs and outputs are called then; new shapes are by these names.
+        reshape_positions: New shapes of inputs that no name tells apart, by position.
     """
 
     calls: tuple[Call, ...] = ()
@@ -33,6 +34,7 @@ class Preprocessing:
     setting: tuple[str, ...] = ()
     added_outputs: tuple[AddedOutput, ...] = ()
     names: tuple[PortNames, ...] = ()
+    reshape_positions: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from inferwire_proto.preprocessing import Recording
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import LayerTime, ModelGraph
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -143,6 +144,14 @@ class Backend(Protocol):
 
     def graph(self, source: Source) -> ModelGraph:
         """Describe the graph of a model without compiling it.
+
+        Raises:
+            ServingError: MODEL_FAILED with the runtime's reason.
+        """
+        ...
+
+    def describe_preprocessing(self, source: Source, recording: Recording) -> str:
+        """Say in the runtime's words what is recorded on a processor of a model, what it refuses included.
 
         Raises:
             ServingError: MODEL_FAILED with the runtime's reason.

@@ -9,6 +9,7 @@ from threading import Condition
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_proto.preprocessing import Recording
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import GraphNode, LayerStatus, LayerTime, ModelGraph
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -216,6 +217,11 @@ class FakeBackend:
         """Describe a graph of one node."""
         spec = self.read(source)
         return ModelGraph(spec, (GraphNode(spec.name, "Fake", {}, 1, spec.outputs, {"kind": "fake"}),))
+
+    def describe_preprocessing(self, source: Source, recording: Recording) -> str:
+        """Say of which model it is, and which calls there are."""
+        calls = ", ".join(call.method for call in recording.calls)
+        return f"{self.read(source).name}: {calls}"
 
     def compile(self, source: Source, options: ModelOptions) -> FakeModel:
         """Give the model of the name asked for, that a blob holds, or that the file is named after."""

@@ -14,6 +14,7 @@ import structlog
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_proto.preprocessing import Recording
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.layers import DYNAMIC_TYPE, GraphNode, LayerTime, ModelGraph
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -26,6 +27,7 @@ from inferwire_server.openvino_backend.compile_cache import alone_in, kept_in
 from inferwire_server.openvino_backend.device_check import check_device
 from inferwire_server.openvino_backend.errors import translate
 from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.preprocessing import describe
 from inferwire_server.openvino_backend.properties import (
     chooses_device,
     config_of,
@@ -104,6 +106,10 @@ class OpenVinoBackend:
     def graph(self, source: Source) -> ModelGraph:
         """Describe the graph of a model without compiling it."""
         return translate(Code.MODEL_FAILED, lambda: _graph(read_model(self._core, source)))
+
+    def describe_preprocessing(self, source: Source, recording: Recording) -> str:
+        """Say in OpenVINO's words what is recorded on a processor of a model."""
+        return translate(Code.MODEL_FAILED, lambda: describe(read_model(self._core, source), recording))
 
     def compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
         """Compile a model, for throughput unless the options say otherwise.

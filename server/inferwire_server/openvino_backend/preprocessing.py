@@ -5,7 +5,7 @@ Knows the recordings and `openvino.preprocess`; what a setting or a message says
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import openvino as ov
@@ -13,7 +13,7 @@ from openvino import preprocess
 
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
-from inferwire_proto.preprocessing import COLOR_FORMAT, PADDING_MODE, RESIZE_ALGORITHM, Call
+from inferwire_proto.preprocessing import COLOR_FORMAT, PADDING_MODE, RESIZE_ALGORITHM, Call, PortLayout, Recording
 from inferwire_proto.properties import EnumValue, PropertyValue
 from inferwire_server.core.model_options import Preprocessing
 from inferwire_server.errors import ServingError, UnfitSetting
@@ -24,6 +24,8 @@ _ENUMERATIONS: dict[str, Any] = {
     RESIZE_ALGORITHM: preprocess.ResizeAlgorithm,
     PADDING_MODE: preprocess.PaddingMode,
 }
+
+_REFUSALS = (RuntimeError, ValueError, TypeError, LookupError)
 
 _MODEL_LAYOUT = ("model", "set_layout")
 
@@ -44,11 +46,50 @@ def build_in(model: ov.Model, preprocessing: Preprocessing) -> ov.Model:
             _replay(processor, call)
         hint = _hint(model, preprocessing)
         return processor.build()
-    except (RuntimeError, ValueError, TypeError, LookupError) as error:
+    except _REFUSALS as error:
         reason = str(error).strip() + hint
         if not setting:
             raise ServingError(Code.MODEL_FAILED, reason) from error
         raise UnfitSetting(setting, _misfit(model, calls) or reason) from error
+
+
+def describe(model: ov.Model, recording: Recording) -> str:
+    """Give OpenVINO's own text of a recording; where it refuses a call, the reason follows as that of a step does.
+
+    Raises:
+        ServingError: MODEL_FAILED with OpenVINO's reason where it raises an error in the place of a text.
+    """
+    built, later = recording.calls[: recording.built_calls], recording.calls[recording.built_calls :]
+    try:
+        for each in recording.layouts:
+            ov.layout_helpers.set_layout(_port(model, each), ov.Layout(each.layout))
+        processor = preprocess.PrePostProcessor(model)
+        refusals = _replay_each(processor, built)
+        if built:
+            processor.build()
+        refusals += _replay_each(processor, later)
+        text = str(processor)
+    except _REFUSALS as error:
+        raise ServingError(Code.MODEL_FAILED, str(error).strip()) from error
+    return "".join([text, *(f"\nError occurred: {reason}\n" for reason in refusals[:1])])
+
+
+def _port(model: ov.Model, layout: PortLayout) -> Any:
+    kind, ports = ("output", model.outputs) if layout.is_output else ("input", model.inputs)
+    if layout.index >= len(ports):
+        raise ValueError(f"{kind} {layout.index} is given a layout, and the model has {len(ports)}")
+    return ports[layout.index]
+
+
+def _replay_each(processor: preprocess.PrePostProcessor, calls: Iterable[Call]) -> list[str]:
+    """Make calls, and say why some cannot be made."""
+    refusals: list[str] = []
+    for call in calls:
+        try:
+            _replay(processor, call)
+        except _REFUSALS as error:
+            refusals.append(str(error).strip())
+    return refusals
 
 
 def _misfit(model: ov.Model, calls: Sequence[Call]) -> str:
@@ -83,7 +124,10 @@ def _hint(model: ov.Model, preprocessing: Preprocessing) -> str:
 def _replay(processor: preprocess.PrePostProcessor, call: Call) -> None:
     key = () if call.port is None else (call.port,)
     part = getattr(getattr(processor, call.kind)(*key), call.part)()
-    getattr(part, call.method)(*(_argument(call.method, value) for value in call.arguments))
+    arguments = [_argument(call.method, value) for value in call.arguments]
+    if call.method == "set_element_type" and not arguments:
+        arguments = [ov.Type.dynamic]
+    getattr(part, call.method)(*arguments)
 
 
 def _argument(method: str, value: PropertyValue) -> Any:

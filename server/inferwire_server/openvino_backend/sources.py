@@ -13,7 +13,7 @@ import openvino as ov
 from inferwire_proto.errors import Code
 from inferwire_proto.model_formats import WEIGHTS_SUFFIXES
 from inferwire_proto.port_names import PortNames
-from inferwire_server.core.model_options import Source
+from inferwire_server.core.model_options import Preprocessing, Source
 from inferwire_server.core.specs import Dimension, ModelSpec, Shape
 from inferwire_server.core.stated_ports import StatedPorts
 from inferwire_server.errors import ServingError, UnfitSetting
@@ -73,7 +73,7 @@ def read_model(core: Any, source: Source) -> ov.Model:
             model = build_in(model, preprocessing)
         add_outputs(model, preprocessing.added_outputs)
         _set_names(model, preprocessing.names)
-        _reshape(model, preprocessing.reshape)
+        _reshape_further(model, preprocessing)
     return model
 
 
@@ -112,6 +112,17 @@ def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
         model.reshape(partial_shape(shapes[""]))
     elif shapes:
         model.reshape({name: partial_shape(shape) for name, shape in shapes.items()})
+
+
+def _reshape_further(model: ov.Model, preprocessing: Preprocessing) -> None:
+    """Give inputs their new shapes at once: one without the other need not go together with the model."""
+    positions = preprocessing.reshape_positions
+    past = [position for position in positions if position >= len(model.inputs)]
+    if past:
+        raise ValueError(f"input {past[0]} is given a shape, and the model has {len(model.inputs)}")
+    shapes: dict[Any, Shape] = {**preprocessing.reshape, **positions}
+    if shapes:
+        model.reshape({key: partial_shape(shape) for key, shape in shapes.items()})
 
 
 def _set_free(model: ov.Model, names: frozenset[str]) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from inferwire_proto.errors import Code
+from inferwire_proto.preprocessing import Recording
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batch_options import as_property, divide
 from inferwire_server.core.layers import ModelGraph
@@ -133,6 +134,15 @@ class UploadService:
         """
         async with self._laid_out(session, source) as laid_out:
             return await self._engine.reading.run(self._engine.backend.graph, laid_out)
+
+    async def describe_preprocessing(self, session: Session, source: UploadedSource, recording: Recording) -> str:
+        """Say in the runtime's words what is recorded on a processor of an uploaded model.
+
+        Raises:
+            ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
+        """
+        async with self._laid_out(session, source) as laid_out:
+            return await self._engine.reading.run(self._engine.backend.describe_preprocessing, laid_out, recording)
 
     async def compile(self, session: Session, source: UploadedSource, compilation: Compilation) -> tuple[str, Model]:
         """Compile an uploaded model for a session, and give the name it has there.

@@ -27,6 +27,7 @@ from inferwire.transport.operator_calls import OperatorCalls
 from inferwire.transport.patience import Patience
 from inferwire.transport.session.session_stream import LARGE_BYTES
 from inferwire_proto.errors import CODE_METADATA
+from inferwire_proto.preprocessing import Recording
 
 KEY = Credentials("s3cret")
 SHOWN = "Bearer s3cret"
@@ -68,6 +69,7 @@ CALLS: dict[str, Act] = {
     "Upload": lambda transport: transport.read(CONTENTS),
     "Read": lambda transport: transport.read(CONTENTS),
     "ListNodes": lambda transport: transport.graph(CONTENTS),
+    "DescribePreprocessing": lambda transport: transport.describe_preprocessing(CONTENTS, Recording(())),
     "Compile": lambda transport: transport.compile(CONTENTS, "CPU", {}),
     "Query": lambda transport: transport.query(CONTENTS, "CPU", {}),
     "Import": lambda transport: transport.import_compiled(b"sha", DATA, "CPU", {}),

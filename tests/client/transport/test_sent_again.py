@@ -28,6 +28,7 @@ from inferwire.transport.executions import ExecutionHeader, SequenceMark, Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import models_pb2, states_pb2, types_pb2
+from inferwire_proto.preprocessing import Recording
 
 START = SequenceMark(1, is_start=True)
 SOURCE = ModelSource(b"sha", b"", ".onnx", {}, {})
@@ -184,6 +185,7 @@ def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
 OF_FILES: dict[str, Callable[[GrpcTransport], object]] = {
     "Read": lambda transport: transport.read(CONTENTS),
     "ListNodes": lambda transport: transport.graph(CONTENTS),
+    "DescribePreprocessing": lambda transport: transport.describe_preprocessing(CONTENTS, Recording(())),
     "Query": lambda transport: transport.query(CONTENTS, "CPU", {}),
     "Compile": lambda transport: transport.compile(CONTENTS, "CPU", {}),
     "Import": lambda transport: transport.import_compiled(b"sha", DATA, "CPU", {}),

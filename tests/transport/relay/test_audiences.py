@@ -94,6 +94,7 @@ RPC_OF_SESSIONS = {
     "inferwire.v1.ModelService.HasBlobs",
     "inferwire.v1.ModelService.Read",
     "inferwire.v1.ModelService.ListNodes",
+    "inferwire.v1.ModelService.DescribePreprocessing",
     "inferwire.v1.ModelService.Compile",
     "inferwire.v1.ModelService.Query",
     "inferwire.v1.ModelService.Import",

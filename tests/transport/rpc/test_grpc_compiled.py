@@ -182,6 +182,23 @@ async def test_the_nodes_of_a_model_are_listed_without_compiling_it(client: Clie
     assert node.attributes.values["kind"].string_value == "fake"
 
 
+async def test_what_is_recorded_of_a_model_is_described(client: Client, channel: grpc.aio.Channel) -> None:
+    _, metadata = await open_session(channel)
+    await upload(client, metadata)
+    request = models_pb2.DescribePreprocessingRequest(
+        source=models_pb2.ModelSource(model_sha256=SHA256, suffix=".onnx"),
+        calls=[models_pb2.PreprocessingCall(part="preprocess", method="reverse_channels")],
+    )
+    answer = await client("ModelService.DescribePreprocessing", request, metadata=metadata)
+    assert answer.text == "uploaded: reverse_channels"
+    request.calls.add(part="preprocess", method="custom")
+    code, details = await failure(client("ModelService.DescribePreprocessing", request, metadata=metadata))
+    assert (code, details) == (
+        "INVALID_INPUT",
+        "the preprocessing cannot be read: input().preprocess().custom() is no call of PrePostProcessor",
+    )
+
+
 async def test_properties_are_checked(client: Client) -> None:
     request = devices_pb2.CheckPropertiesRequest(device="CPU")
     request.properties["NUM_STREAMS"].int_value = 2

@@ -16,10 +16,11 @@ from inferwire_server.transport.rpc.v1_descriptions import decode_properties, de
 def test_preprocessing_is_read_with_its_shapes() -> None:
     shape = types_pb2.PartialShape(dimensions=[types_pb2.Dimension(min=1, max=-1)])
     call = pb.PreprocessingCall(index=0, part="preprocess", method="reverse_channels")
-    source = decode_source(pb.ModelSource(), [pb.Preprocessing(calls=[call], reshape={"x": shape})])
-    (preprocessing,) = source.preprocessing
+    message = pb.Preprocessing(calls=[call], reshape={"x": shape}, reshape_positions={1: shape})
+    (preprocessing,) = decode_source(pb.ModelSource(), [message]).preprocessing
     assert preprocessing.calls == (Call("input", 0, "preprocess", "reverse_channels"),)
     assert preprocessing.reshape == {"x": (Dimension(1, None),)}
+    assert preprocessing.reshape_positions == {1: (Dimension(1, None),)}
 
 
 def test_a_call_that_no_processor_has_is_the_callers_mistake() -> None:

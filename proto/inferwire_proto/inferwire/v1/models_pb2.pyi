@@ -648,7 +648,7 @@ class PreprocessingCall(_message.Message):
     """The call's name, as "set_layout"."""
     @_builtins.property
     def arguments(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.PropertyValue]:
-        """Its arguments in order; layouts and shapes as OpenVINO writes them."""
+        """Its arguments in order; layouts and shapes as OpenVINO writes them. A type that is left out is the dynamic one."""
 
     def __init__(
         self,
@@ -761,10 +761,32 @@ class Preprocessing(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class ReshapePositionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.int
+        @_builtins.property
+        def value(self) -> _types_pb2.PartialShape: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.int = ...,
+            value: _types_pb2.PartialShape | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     CALLS_FIELD_NUMBER: _builtins.int
     RESHAPE_FIELD_NUMBER: _builtins.int
     ADDED_OUTPUTS_FIELD_NUMBER: _builtins.int
     NAMES_FIELD_NUMBER: _builtins.int
+    RESHAPE_POSITIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreprocessingCall]:
         """The calls, in order."""
@@ -781,6 +803,10 @@ class Preprocessing(_message.Message):
     def names(self) -> _containers.RepeatedCompositeFieldContainer[Global___PortNames]:
         """The names that the client has given its inputs and outputs; they are set before it is reshaped."""
 
+    @_builtins.property
+    def reshape_positions(self) -> _containers.MessageMap[_builtins.int, _types_pb2.PartialShape]:
+        """The new shapes of inputs that no name tells apart, by position; they are set with those by name."""
+
     def __init__(
         self,
         *,
@@ -788,10 +814,11 @@ class Preprocessing(_message.Message):
         reshape: _abc.Mapping[_builtins.str, _types_pb2.PartialShape] | None = ...,
         added_outputs: _abc.Iterable[Global___AddedOutput] | None = ...,
         names: _abc.Iterable[Global___PortNames] | None = ...,
+        reshape_positions: _abc.Mapping[_builtins.int, _types_pb2.PartialShape] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added_outputs", b"added_outputs", "calls", b"calls", "names", b"names", "reshape", b"reshape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added_outputs", b"added_outputs", "calls", b"calls", "names", b"names", "reshape", b"reshape", "reshape_positions", b"reshape_positions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -910,6 +937,106 @@ class ListNodesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListNodesResponse: _TypeAlias = ListNodesResponse  # noqa: Y015
+
+@_typing.final
+class PortLayout(_message.Message):
+    """Which dimension of an input or output is what, in the place of what the model says."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_OUTPUT_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    LAYOUT_FIELD_NUMBER: _builtins.int
+    is_output: _builtins.bool
+    """Whether it is an output; else an input."""
+    index: _builtins.int
+    """Which one."""
+    layout: _builtins.str
+    """The layout as OpenVINO writes it, as "[N,C,H,W]"."""
+    def __init__(
+        self,
+        *,
+        is_output: _builtins.bool = ...,
+        index: _builtins.int = ...,
+        layout: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "is_output", b"is_output", "layout", b"layout"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PortLayout: _TypeAlias = PortLayout  # noqa: Y015
+
+@_typing.final
+class DescribePreprocessingRequest(_message.Message):
+    """A call of DescribePreprocessing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    PREPROCESSING_FIELD_NUMBER: _builtins.int
+    LAYOUTS_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    BUILT_CALLS_FIELD_NUMBER: _builtins.int
+    built_calls: _builtins.int
+    """How many of them were made before the client had them built in, if it had; OpenVINO says something else from then on."""
+    @_builtins.property
+    def source(self) -> Global___ModelSource:
+        """The uploaded model."""
+
+    @_builtins.property
+    def preprocessing(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preprocessing]:
+        """What is built into it before, one after the other."""
+
+    @_builtins.property
+    def layouts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PortLayout]:
+        """The layouts of its inputs and outputs, as the client has them."""
+
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreprocessingCall]:
+        """The calls, in order."""
+
+    def __init__(
+        self,
+        *,
+        source: Global___ModelSource | None = ...,
+        preprocessing: _abc.Iterable[Global___Preprocessing] | None = ...,
+        layouts: _abc.Iterable[Global___PortLayout] | None = ...,
+        calls: _abc.Iterable[Global___PreprocessingCall] | None = ...,
+        built_calls: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["built_calls", b"built_calls", "calls", b"calls", "layouts", b"layouts", "preprocessing", b"preprocessing", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribePreprocessingRequest: _TypeAlias = DescribePreprocessingRequest  # noqa: Y015
+
+@_typing.final
+class DescribePreprocessingResponse(_message.Message):
+    """The answer of DescribePreprocessing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The text of OpenVINO's PrePostProcessor: for each input and output with steps, what these make of what. What OpenVINO
+    refuses is part of it.
+    """
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribePreprocessingResponse: _TypeAlias = DescribePreprocessingResponse  # noqa: Y015
 
 @_typing.final
 class CompileRequest(_message.Message):

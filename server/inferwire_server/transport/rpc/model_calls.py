@@ -16,6 +16,7 @@ from inferwire_server.transport.rpc.caller import named_session, session_of
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.v1_descriptions import (
     decode_properties,
+    decode_recording,
     decode_source,
     encode_model,
     encode_nodes,
@@ -95,6 +96,14 @@ class ModelCalls:
         source = decode_source(request.source, request.preprocessing)
         graph = await self._services.uploads.graph(self._session(context), source)
         return await self._services.gil_thread.run(encode_nodes, graph)
+
+    async def describe_preprocessing(
+        self, request: pb.DescribePreprocessingRequest, context: Context
+    ) -> pb.DescribePreprocessingResponse:
+        """Say what is recorded on a processor of an uploaded model, in OpenVINO's words."""
+        source, recording = decode_source(request.source, request.preprocessing), decode_recording(request)
+        text = await self._services.uploads.describe_preprocessing(self._session(context), source, recording)
+        return pb.DescribePreprocessingResponse(text=text)
 
     async def compile(self, request: pb.CompileRequest, context: Context) -> pb.CompileResponse:
         """Compile an uploaded model."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from inferwire_proto import added_outputs, port_names, properties
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
-from inferwire_proto.preprocessing import calls_from_wire
+from inferwire_proto.preprocessing import Recording, calls_from_wire, recording_of
 from inferwire_proto.properties import PropertyValue
 from inferwire_server.core.layers import GraphNode, ModelGraph
 from inferwire_server.core.model_options import Preprocessing
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
-from inferwire_server.errors import bug, invalid_input
+from inferwire_server.errors import ServingError, bug, invalid_input
 from inferwire_server.service.models import Model
 from inferwire_server.service.uploads import UploadedSource
 
@@ -89,6 +89,18 @@ def decode_source(source: pb.ModelSource, preprocessing: Iterable[pb.Preprocessi
     )
 
 
+def decode_recording(request: pb.DescribePreprocessingRequest) -> Recording:
+    """Read what was recorded of a model.
+
+    Raises:
+        ServingError: INVALID_INPUT.
+    """
+    try:
+        return recording_of(request)
+    except ValueError as error:
+        raise _unreadable(error) from error
+
+
 def _encode_node(node: GraphNode) -> pb.RuntimeNode:
     outputs = [_encode_port(port) for port in node.outputs]
     port = types_pb2.Port()
@@ -106,9 +118,21 @@ def _decode_preprocessing(message: pb.Preprocessing) -> Preprocessing:
         calls = calls_from_wire(message.calls)
         added = tuple(map(added_outputs.from_wire, message.added_outputs))
     except ValueError as error:
-        raise invalid_input(f"the preprocessing cannot be read: {error}") from error
+        raise _unreadable(error) from error
     names = tuple(map(port_names.from_wire, message.names))
-    return Preprocessing(calls, _decode_shapes(message.reshape), added_outputs=added, names=names)
+    return Preprocessing(
+        calls,
+        _decode_shapes(message.reshape),
+        added_outputs=added,
+        names=names,
+        reshape_positions={
+            position: _decode_shape(f"input {position}", shape) for position, shape in message.reshape_positions.items()
+        },
+    )
+
+
+def _unreadable(error: ValueError) -> ServingError:
+    return invalid_input(f"the preprocessing cannot be read: {error}")
 
 
 def _encode_port(port: PortSpec) -> types_pb2.Port:
@@ -134,16 +158,16 @@ def _encode_shape(shape: Shape) -> types_pb2.PartialShape:
 
 
 def _decode_shapes(shapes: Mapping[str, types_pb2.PartialShape]) -> dict[str, Shape]:
-    return {name: _decode_shape(name, shape) for name, shape in shapes.items()}
+    return {name: _decode_shape(f"port '{name}'", shape) for name, shape in shapes.items()}
 
 
-def _decode_shape(name: str, shape: types_pb2.PartialShape) -> Shape:
+def _decode_shape(port: str, shape: types_pb2.PartialShape) -> Shape:
     if shape.dynamic_rank:
         return None
     for dimension in shape.dimensions:
         if not dimension.min >= 0 or not (dimension.max == -1 or dimension.max >= dimension.min):
             raise invalid_input(
-                f"port '{name}' is to have a dimension of {dimension.min} to {dimension.max}, "
+                f"{port} is to have a dimension of {dimension.min} to {dimension.max}, "
                 "expected 0 <= min <= max, or -1 for no largest length"
             )
     return tuple(Dimension(d.min, None if d.max == -1 else d.max) for d in shape.dimensions)
