@@ -6,14 +6,15 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tests.bench import against_peers, c_clients, idle, of_ways, page
-from tests.bench.command_line import ALL_PEERS, AT_REST, PARTS, parse
+from tests.bench import against_peers, c_clients, idle, of_ways, of_wires, page
+from tests.bench.command_line import ALL_PEERS, AT_REST, BY_WIRE, PARTS, parse
 from tests.bench.goals import cases_of_goals
 from tests.bench.networks import NETWORKS
 from tests.bench.peer_catalogue import PEERS
 from tests.bench.report import machine, table
 from tests.bench.rounds import Rows
 from tests.bench.store import Store
+from tests.bench.wire import Wire
 
 CONCURRENCIES = (1, 4, 16, 64)
 STORE = Store()
@@ -28,11 +29,16 @@ def main() -> None:
         case "peer":
             for name in arguments.name:
                 _show(_of_peer(name, arguments), PEERS[name].title)
+        case "wire":
+            wires = of_wires.WIRES if arguments.mbit is None else (Wire(arguments.round_trip_ms, arguments.mbit),)
+            _show(_of_wires(wires, arguments.way, arguments), of_wires.BASE)
         case "page":
             if not arguments.stored:
                 _measure(arguments)
             peers = {name: STORE.kept(f"peer-{name}") for name in arguments.peers}
-            found = page.Results(STORE.kept_machines(), STORE.kept("ways"), peers, STORE.kept_at_rest())
+            found = page.Results(
+                STORE.kept_machines(), STORE.kept("ways"), STORE.kept("wires"), peers, STORE.kept_at_rest()
+            )
             page.write(arguments.path, found)
         case _:
             usual = dict.fromkeys(NETWORKS, CONCURRENCIES) if arguments.all else of_ways.USUAL
@@ -51,6 +57,9 @@ def _measure(arguments: argparse.Namespace) -> None:
     wanted = {name: counts for name, counts in _plan(arguments, plan).items() if name in asked}
     for title, rows in _shown(_of_ways(wanted, (), arguments), "in process"):
         STORE.keep("ways", {title: rows})
+    if BY_WIRE in asked:
+        for title, rows in _shown(_of_wires(of_wires.WIRES, (), arguments), of_wires.BASE):
+            STORE.keep("wires", {title: rows})
     for name in arguments.peers:
         if name in asked or ALL_PEERS in asked:
             _measure_peer(name, arguments)
@@ -71,6 +80,13 @@ def _of_ways(plan: Plan, chosen: Sequence[str], arguments: argparse.Namespace) -
         sys.stderr.write(f"{sentence}; the ways that use it are left out\n")
     without = frozenset(missing)
     return of_ways.measured(plan, of_ways.Load(chosen, without, arguments.rounds, arguments.seconds))
+
+
+def _of_wires(
+    wires: Sequence[Wire], chosen: Sequence[str], arguments: argparse.Namespace
+) -> Iterator[tuple[str, Rows]]:
+    plan = _plan(arguments, of_wires.USUAL)
+    return of_wires.measured(plan, wires, chosen, arguments.rounds, arguments.seconds)
 
 
 def _of_peer(name: str, arguments: argparse.Namespace) -> Iterator[tuple[str, Rows]]:

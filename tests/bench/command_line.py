@@ -9,17 +9,21 @@ from tests.bench.goals import cases_of_goals
 from tests.bench.networks import NETWORKS
 from tests.bench.peer_catalogue import PEERS
 
-COMMANDS = ("ways", "peer", "page")
-AT_REST, ALL_PEERS = "rest", "peers"
-PARTS = (AT_REST, *cases_of_goals(), ALL_PEERS, *PEERS)
-"""What a page is made of: what is measured at rest, networks, and peers."""
+COMMANDS = ("ways", "wire", "peer", "page")
+AT_REST, BY_WIRE, ALL_PEERS = "rest", "wire", "peers"
+PARTS = (AT_REST, *cases_of_goals(), BY_WIRE, ALL_PEERS, *PEERS)
+"""What a page is made of: what is measured at rest, networks, ways by a wire, and peers."""
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Read the command line; without a command it is `ways`."""
     if not arguments or arguments[0] not in (*COMMANDS, "-h", "--help"):
         arguments = ["ways", *arguments]
-    return _parser().parse_args(arguments)
+    parser = _parser()
+    found = parser.parse_args(arguments)
+    if found.command == "wire" and (found.round_trip_ms is None) is not (found.mbit is None):
+        parser.error("--round-trip-ms and --mbit say together what the wire is")
+    return found
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,6 +37,11 @@ def _parser() -> argparse.ArgumentParser:
     ways.add_argument("--all", action="store_true", help="every model with 1, 4, 16 and 64 in flight (takes an hour)")
     ways.add_argument("--way", action="append", default=[], help="only ways whose names contain this; may be repeated")
     _add_load(ways)
+    wire = commands.add_parser("wire", help="measure ways into this server by a wire with a delay and a rate")
+    wire.add_argument("--round-trip-ms", type=float, help="how long bytes take there and back (with --mbit)")
+    wire.add_argument("--mbit", type=float, help="how many million bits it carries in a second, each way")
+    wire.add_argument("--way", action="append", default=[], help="only ways whose names contain this; may be repeated")
+    _add_load(wire)
     peer = commands.add_parser("peer", help="install another server, and measure it beside this one")
     peer.add_argument("name", choices=list(PEERS), nargs="+", help="the server to measure")
     _add_load(peer)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench import charts, goals
+from tests.bench import charts, goals, of_wires
 from tests.bench.idle import AtRest
 from tests.bench.peer_catalogue import PEERS
 from tests.bench.report import table
@@ -62,6 +62,16 @@ of a table are measured in turn, round after round.
 The adapters are in [tests/bench/peers](../tests/bench/peers). `make bench-peer PEER=mosec` measures one peer alone.
 """
 
+BY_WIRE = """## From another machine
+
+Between the clients and the server is a process that passes bytes on as a wire does: each takes half of the round trip's
+time, and all of a direction together come no faster than the wire carries. The titles say how many requests that is, by
+their inputs alone. What protocols make of a network shows here: how often they wait for a round trip, and how much they
+have under way. What TCP makes of one does not. That process takes some of the machine's time.
+
+`make bench ARGS='wire --round-trip-ms 5 --mbit 100'` measures another wire.
+"""
+
 LOSSES = "A peer is faster in these cases. The figure is this server's rate as a ratio to the peer's:\n"
 
 
@@ -71,6 +81,7 @@ class Results:
 
     machines: Machines
     ways: Cases
+    wires: Cases
     peers: Mapping[str, Cases]
     rest: AtRest | None
 
@@ -110,6 +121,9 @@ def _page(path: Path, results: Results) -> Iterator[str]:
         charts.of_ways(ways, chart)
         yield f"\n## Ways into this server\n\n![Each way's rate as a ratio to openvino in process]({chart.name})\n"
         yield from (f"{table(title, rows)}\n" for title, rows in ways.items())
+    if results.wires:
+        yield BY_WIRE
+        yield from (f"{table(title, rows, of_wires.BASE)}\n" for title, rows in results.wires.items())
     if any(peers.values()):
         yield from _beside_peers(path, peers)
     if rest:

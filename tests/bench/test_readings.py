@@ -196,11 +196,13 @@ def test_a_page_with_and_without_two_workers(two_workers: dict[str, Row], tmp_pa
     ways = {"digits_mlp, 16 in flight": {"in process: AsyncInferQueue": in_process, "OIP gRPC, h2load": ours}}
     case = "digits_mlp, bytes over HTTP, 16 in flight"
     peers = {"mosec": {case: {"mosec": in_process, "inferwire": ours} | two_workers}, "kserve": {}}
+    wires = {"corner, 1 in flight, 20 ms, 500 Mbit/s": {"floor": in_process, "SDK infer": ours}}
     path = tmp_path / "page.md"
-    page.write(path, page.Results(Machines("a machine", {"mosec": "another"}), ways, peers, None))
+    page.write(path, page.Results(Machines("a machine", {"mosec": "another"}), ways, wires, peers, None))
     written = path.read_text()
     assert "Measured on a machine. The load is" in written
     assert "These parts were measured again later: mosec, on another." in written
+    assert "### corner, 1 in flight, 20 ms, 500 Mbit/s\n\n| way | inferences/s | ratio to a bare gRPC call |" in written
     assert f"- {case}: inferwire / mosec: 0.90 (0.90-0.90)\n" in written
     assert ("with 2 workers / mosec | at least 1.5 | 1.60 (1.60-1.60) | yes |" in written) == bool(two_workers)
 
@@ -228,7 +230,7 @@ def test_peers_of_one_network_and_load_stand_in_one_chart() -> None:
 
 def test_a_page_of_nothing(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
-    page.write(path, page.Results(Machines("a machine", {}), {}, {}, None))
+    page.write(path, page.Results(Machines("a machine", {}), {}, {}, {}, None))
     assert "Compared with other servers" not in path.read_text()
 
 
@@ -237,6 +239,7 @@ def test_the_page_of_the_docs_says_what_would_be_written_now() -> None:
     assert page.HOW in written
     assert page.peers_how() in written
     assert page.LOSSES in written
+    assert page.BY_WIRE in written
 
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
@@ -281,6 +284,13 @@ def test_without_a_command_it_measures_ways() -> None:
     assert parse([]).command == "ways"
     assert parse(["--way", "SDK"]).way == ["SDK"]
     assert parse(["peer", "mosec", "triton"]).name == ["mosec", "triton"]
+
+
+def test_a_wire_is_a_delay_and_a_rate() -> None:
+    asked = parse(["wire", "--round-trip-ms", "5", "--mbit", "100"])
+    assert (asked.round_trip_ms, asked.mbit) == (5, 100)
+    with pytest.raises(SystemExit):
+        parse(["wire", "--mbit", "100"])
 
 
 def test_a_page_is_measured_again_in_parts() -> None:

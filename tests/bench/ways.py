@@ -178,6 +178,10 @@ def _as_from_elsewhere(stage: Stage) -> str:
     return f"[::ffff:{host}]:{port}"
 
 
+def _from_elsewhere_by_grpc(stage: Stage) -> str:
+    return f"grpc://{_as_from_elsewhere(stage)}"
+
+
 def _unix(stage: Stage) -> str:
     return f"unix:{stage.socket}"
 
@@ -216,10 +220,25 @@ KINDS = (
 )
 """All kinds, in the order of the tables."""
 
+FAR_KINDS = (
+    Kind("floor: bare gRPC call", _floor(python_clients.grpc_unary, "Unary")),
+    Kind("floor: bare gRPC stream", _floor(python_clients.grpc_stream, "Stream")),
+    Kind("SDK infer", _sdk_infer(_as_from_elsewhere), _alone),
+    Kind("SDK infer, gRPC alone", _sdk_infer(_from_elsewhere_by_grpc), _alone),
+    Kind("SDK AsyncInferQueue", _sdk_queue(_as_from_elsewhere), _many),
+    Kind("SDK AsyncInferQueue, gRPC alone", _sdk_queue(_from_elsewhere_by_grpc), _many),
+    Kind("OIP gRPC", _wire(python_clients.grpc_unary, _tcp, requests.oip_grpc)),
+    Kind("OIP gRPC stream", _wire(python_clients.grpc_stream, _tcp, requests.oip_grpc_stream)),
+    Kind("REST binary", _wire(python_clients.http, _http, requests.rest_binary)),
+)
+"""Those that make sense from another machine."""
 
-def ways(case: Case, chosen: Sequence[str], without: frozenset[str]) -> Iterator[Way]:
+
+def ways(
+    case: Case, chosen: Sequence[str], without: frozenset[str] = frozenset(), kinds: Sequence[Kind] = KINDS
+) -> Iterator[Way]:
     """Make the ways of a case whose names contain one of the chosen texts, and what they are held against."""
-    fitting = [kind for kind in KINDS if kind.fits(case)]
+    fitting = [kind for kind in kinds if kind.fits(case)]
     for kind in fitting:
         is_chosen = not chosen or any(text.lower() in kind.name.lower() for text in chosen)
         if kind is fitting[0] or (is_chosen and not any(text in kind.name for text in without)):
