@@ -143,6 +143,16 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
         (("digits_mlp", "-i", str(COFFEE)), 1, "expected [N,C,H,W] or [N,H,W,C]"),
         (("digits_mlp", "-i", str(DEPLOY / "models/README.md")), 1, "is no picture, .npy or .json file"),
         (("efficientnet_lite0", "-i", str(COFFEE), "--mean", "a"), 2, "--mean is 'a', expected a number or three"),
+        (("digits_mlp", "-i", "[" * 100_000), 1, "and no JSON: it is nested too deeply"),
+        (("digits_mlp", "-i", "[0]", "--labels", ""), 2, "expected a path, got nothing"),
+        (("digits_mlp", "-i", "[0]", "--save", ""), 2, "expected a path, got nothing"),
+        (("efficientnet_lite0", "-i", str(COFFEE), "--mean", "nan"), 2, "--mean is 'nan', expected a number or three"),
+        (
+            ("efficientnet_lite0", "-i", str(COFFEE), "--scale", "1e99"),
+            2,
+            "--scale is '1e99', expected a number or three",
+        ),
+        (("efficientnet_lite0", "-i", str(COFFEE), "--scale", "1e-50"), 2, "is '1e-50', expected numbers other than 0"),
         (("efficientnet_lite0", "-i", str(COFFEE), "--scale", "a"), 2, "--scale is 'a', expected a number or three"),
         (
             ("efficientnet_lite0", "-i", str(COFFEE), "--scale", "1,0,1"),
