@@ -90,7 +90,11 @@ class Failing:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_other_errors_that_nobody_waits_for_are_told_of_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(str(lost.exc_value)))
+
+    def tell(lost: sys.UnraisableHookArgs) -> None:
+        told.append(str(lost.exc_value))
+
+    monkeypatch.setattr(sys, "unraisablehook", tell)
     with interruptible():
         Failing()
     assert told == ["a bug"]
