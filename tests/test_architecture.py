@@ -305,6 +305,7 @@ def cli_starts_light(found: Import) -> bool:
     entry = found.importer in {
         "inferwire_cli",
         "inferwire_cli.__main__",
+        "inferwire_cli.command_line",
         "inferwire_cli.extras",
         "inferwire_cli.health",
     }

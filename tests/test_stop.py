@@ -76,3 +76,24 @@ async def test_a_server_that_nohup_has_started_does_not_hear_of_the_terminal() -
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         assert not stop.is_set()
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+async def test_what_has_been_held_back_is_heard() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    signal.raise_signal(signal.SIGTERM)  # to this thread: others, which a program has not yet, would take it
+    with capture_logs() as logs, stop_on_signals() as stop:
+        async with asyncio.timeout(10):
+            await stop.wait()
+    assert [entry["signal"] for entry in logs] == ["SIGTERM"]
+
+
+async def test_signals_do_afterwards_what_they_did_before() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        with stop_on_signals():
+            pass
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [signal.SIGINT]

@@ -72,7 +72,7 @@ class ServerHttp:
         try:
             sentence = str(json.loads(content)["error"])
         except (ValueError, KeyError, TypeError):
-            sentence = f"HTTP answered {status}, expected 200"
+            sentence = f"what answers at {self.address} said {status} over HTTP, expected 200: is it the HTTP port?"
         if status == UNAUTHENTICATED:
             return unauthenticated(f"the server at {self.address} refuses the call: {sentence}")
         return InferwireError(sentence)

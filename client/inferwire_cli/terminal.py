@@ -14,6 +14,7 @@ from rich.table import Table
 from inferwire.errors import WHERE_KEYS, InferwireError
 from inferwire.transport.unreachable import WHERE_ADDRESSES, WHERE_CERTIFICATES
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
+from inferwire_cli.interrupts import interruptible, was_interrupted
 from inferwire_cli.streams import complain, flush_or_forget
 from inferwire_proto.openvino_errors import without_places
 
@@ -73,29 +74,43 @@ def new_table() -> Table:
 def ending_in_a_code(work: Callable[[], int | None]) -> int:
     """Do a command's work, and give its exit code; what went wrong is said in a sentence."""
     try:
-        code = work() or 0
-        # What a command has said is not given to a pipe before this.
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        return INTERRUPTED
+        with interruptible():
+            code = work() or 0
+            # What a command has said is not given to a pipe before this.
+            sys.stdout.flush()
     except BrokenPipeError:
         # Who reads has had enough, as `head` does.
         flush_or_forget(sys.stdout)
         return 0
-    except CommandError as error:
-        code, sentence = error.exit_code, str(error)
-    except (InferwireError, OSError) as error:
-        code, sentence = FAILED, str(error)
-    except UnicodeEncodeError as error:
-        # Whatever the command line has that is no UTF-8 is in here as halves of signs.
-        code, sentence = MISUSE, f"{str(error.object)!a} is not in UTF-8, as names and texts have to be"
-    except MemoryError as error:
-        code, sentence = FAILED, f"this takes more memory than there is: {error}"
+    except BaseException as error:
+        if was_interrupted(error):
+            code, sentence = INTERRUPTED, ""
+        elif (explained := _explained(error)) is None:
+            raise
+        else:
+            code, sentence = explained
     else:
         return code
     flush_or_forget(sys.stdout)
-    complain(f"inferwire: {in_short(advice_of_commands(sentence))}")
+    if sentence:
+        complain(f"inferwire: {in_short(advice_of_commands(sentence))}")
     return code
+
+
+def _explained(error: BaseException) -> tuple[int, str] | None:
+    """Give the exit code and the sentence of what can go wrong; nothing for a bug."""
+    match error:
+        case CommandError():
+            return error.exit_code, str(error)
+        case InferwireError() | OSError():
+            return FAILED, str(error)
+        case UnicodeEncodeError():
+            # Whatever the command line has that is no UTF-8 is in here as halves of signs.
+            return MISUSE, f"{str(error.object)!a} is not in UTF-8, as names and texts have to be"
+        case MemoryError():
+            return FAILED, f"this takes more memory than there is: {error}"
+        case _:
+            return None
 
 
 def advice_of_commands(sentence: str) -> str:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from inferwire_proto.ending_signals import end_at_once
+
+if __name__ == "__main__":
+    end_at_once("SIGINT", "SIGTERM")  # until it handles them itself
+
 import os
 import sys
 from typing import NoReturn

@@ -22,7 +22,8 @@ _MAY_BE_IGNORED = (signal.SIGHUP, signal.SIGQUIT)
 def stop_on_signals() -> Generator[asyncio.Event, None, None]:
     """Give an event that the first signal to end sets; a second signal ends the process at once.
 
-    SIGHUP is never the second: of a closed terminal it comes from the shell, and again when that has gone.
+    SIGHUP is never the second: of a closed terminal it comes from the shell, and again when that has gone. Those that
+    the process has held back until now come here, and later ones find what there was before.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -40,10 +41,13 @@ def stop_on_signals() -> Generator[asyncio.Event, None, None]:
         stop.set()
 
     heeded = [each for each in _SIGNALS if not (each in _MAY_BE_IGNORED and signal.getsignal(each) == signal.SIG_IGN)]
+    before = {number: signal.getsignal(number) for number in heeded}
     for number in heeded:
         loop.add_signal_handler(number, received, number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, heeded)
     try:
         yield stop
     finally:
-        for number in heeded:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)

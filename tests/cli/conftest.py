@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
@@ -42,6 +43,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     (repository / "broken/1/model.onnx").write_text("no model")
     with running_server(repository, "--allow-model-control") as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def handler_of_interrupts() -> Generator[None]:
+    """Have Ctrl-C do what it did: a command says what it does to its process, which is that of the tests."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def test_a_folder_is_no_picture(run: Run, tmp_path: Path) -> None:
     (tmp_path / "latencies.png").mkdir()
     done = run("bench", "digits_mlp", "--plot", tmp_path / "latencies.png")
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"--plot is {tmp_path / 'latencies.png'}, which is a folder, expected a file" in done.stderr
+    assert f"--plot is '{tmp_path / 'latencies.png'}', which is a folder, expected a file" in done.stderr
 
 
 def test_a_plot_for_which_the_disk_has_no_room_is_named(run: Run, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_plot_for_which_the_disk_has_no_room_is_named(run: Run, tmp_path: Path
     plot.symlink_to("/dev/full")
     done = run("bench", "digits_mlp", "--number", "20", "--plot", plot)
     assert "20 answered" in done.stdout
-    sentence = f"inferwire: --plot is {plot}, which cannot be written: No space left on device\n"
+    sentence = f"inferwire: --plot is '{plot}', which cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, sentence)
 
 
@@ -93,7 +93,7 @@ def test_a_plot_for_which_the_disk_has_no_room_is_named(run: Run, tmp_path: Path
         (("files",), 2, "takes strings, which are not made up: give it with -i"),
         (("files", "-i", "no picture", "--number", "1"), 1, "is no JPEG or PNG file"),
         (("digits_mlp", "--plot", "latencies.gif"), 2, "expected a file that ends in .png, .svg, .pdf"),
-        (("digits_mlp", "--plot", "/nowhere/latencies.png"), 2, "there is no folder /nowhere"),
+        (("digits_mlp", "--plot", "/nowhere/latencies.png"), 2, "there is no folder '/nowhere'"),
         (("digits_mlp", "--batch", "99999999999999"), 1, "this takes more memory than there is: Unable to allocate"),
         (("digits_mlp", "--shape", "1,3"), 2, "input 'pixels' would have shape [1,3], expected [?,64]"),
     ],

@@ -175,11 +175,21 @@ def test_misuse_names_the_help_to_read(
     assert f"See `{helping}`." in capsys.readouterr().err
 
 
-def test_an_interrupt_while_the_commands_are_loaded_is_one(tmp_path: Path) -> None:
-    (tmp_path / "cyclopts.py").write_text("raise KeyboardInterrupt")
+@pytest.mark.parametrize("package", ["cyclopts", "numpy", "PIL"])
+def test_an_interrupt_while_a_command_is_loaded_ends_it_without_a_word(package: str, tmp_path: Path) -> None:
+    (tmp_path / f"{package}.py").write_text("import signal; signal.raise_signal(signal.SIGINT); raise RuntimeError")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = inferwire("models", PYTHONPATH=path)
+    done = inferwire("infer", "m", PYTHONPATH=path)
     assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_so_does_one_while_the_interpreter_ends() -> None:
+    code = "import atexit, signal, sys; atexit.register(signal.raise_signal, signal.SIGINT)"
+    code += "; from inferwire_cli.__main__ import main; sys.exit(main(['models', '--address', '127.0.0.1:9']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.startswith("inferwire: no inferwire server answers at 127.0.0.1:9")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_wrong_environment_variable_is_named() -> None:

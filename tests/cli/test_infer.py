@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from inferwire_cli.server_process import ServerProcess
 
 Run = Callable[..., Any]
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -94,10 +99,28 @@ def test_outputs_are_saved(run: Run, digits: Path, tmp_path: Path) -> None:
 
 def test_where_outputs_cannot_be_saved_is_named(run: Run, digits: Path, tmp_path: Path) -> None:
     (tmp_path / "out.npz").mkdir()
-    for path, why in ((tmp_path / "out.npz", "Is a directory"), (tmp_path / "no/out.npz", "No such file or directory")):
-        done = run("infer", "digits_mlp", "-i", digits, "--save", path)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == f"inferwire: --save is '{path}', which cannot be written: {why}\n"
+    why = {"out.npz": "which is a folder, expected a file", "no/out.npz": f"and there is no folder '{tmp_path / 'no'}'"}
+    for path, reason in why.items():
+        done = run("infer", "digits_mlp", "-i", digits, "--save", tmp_path / path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"inferwire: --save is '{tmp_path / path}', {reason}\n"
+
+
+@pytest.mark.parametrize("before", [None, b"of before"])
+def test_what_there_is_no_room_for_leaves_the_file_of_before(
+    server: ServerProcess, tmp_path: Path, before: bytes | None
+) -> None:
+    saved = tmp_path / "out.npz"
+    if before is not None:
+        saved.write_bytes(before)
+    words = ["infer", "efficientnet_lite0", "-i", str(COFFEE), "--save", str(saved), "--address", server.grpc_address]
+    line = f"ulimit -f 1; exec {shlex.join([sys.executable, '-m', 'inferwire_cli', *words])}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr == f"inferwire: --save is '{saved}', which cannot be written: File too large\n"
+    assert done.returncode == 1
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("out.npz", before)] * (
+        before is not None
+    )
 
 
 def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -> None:
@@ -120,6 +143,16 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
         (("digits_mlp", "-i", str(COFFEE)), 1, "expected [N,C,H,W] or [N,H,W,C]"),
         (("digits_mlp", "-i", str(DEPLOY / "models/README.md")), 1, "is no picture, .npy or .json file"),
         (("efficientnet_lite0", "-i", str(COFFEE), "--mean", "a"), 2, "--mean is 'a', expected a number or three"),
+        (("digits_mlp", "-i", "[" * 100_000), 1, "and no JSON: it is nested too deeply"),
+        (("digits_mlp", "-i", "[0]", "--labels", ""), 2, "expected a path, got nothing"),
+        (("digits_mlp", "-i", "[0]", "--save", ""), 2, "expected a path, got nothing"),
+        (("efficientnet_lite0", "-i", str(COFFEE), "--mean", "nan"), 2, "--mean is 'nan', expected a number or three"),
+        (
+            ("efficientnet_lite0", "-i", str(COFFEE), "--scale", "1e99"),
+            2,
+            "--scale is '1e99', expected a number or three",
+        ),
+        (("efficientnet_lite0", "-i", str(COFFEE), "--scale", "1e-50"), 2, "is '1e-50', expected numbers other than 0"),
         (("efficientnet_lite0", "-i", str(COFFEE), "--scale", "a"), 2, "--scale is 'a', expected a number or three"),
         (
             ("efficientnet_lite0", "-i", str(COFFEE), "--scale", "1,0,1"),
@@ -131,11 +164,12 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
             1,
             "--labels is '/nowhere', which cannot be read: No such file or directory",
         ),
+        (("digits_mlp", "-i", "[0]", "--labels", "/dev/zero"), 1, "which cannot be read: it has more than 64 MiB"),
         (("digits_mlp", "-i", "[0]", "--labels", str(COFFEE)), 1, "which cannot be read: it is no text"),
         (
             ("digits_mlp", "-i", "[0]", "--save", "out.npy"),
             2,
-            "--save is 'out.npy', expected a file that ends in .npz: it holds every output by name",
+            "--save is 'out.npy', expected a file that ends in .npz",
         ),
         (("digits_mlp", "-i", "[0]", "--model-version", "7"), 1, "version 7 is not found; it has version 1 (ready)"),
     ],

@@ -242,6 +242,7 @@ def test_rows_and_shapes_are_those_that_are_wanted() -> None:
         ([1, 2], None, (), 4, r"input 'x' would have shape \[4,2\], expected \[1,2\]"),
         ([1, 2], None, ("x=1,3",), None, r"input 'x' would have shape \[1,3\], expected \[1,2\]"),
         ([1, 2], None, ("x=1,a",), None, "--shape is '1,a', expected lengths"),
+        ([-1, 2], None, (f"x={10**19},2",), None, f"--shape is '{10**19},2', expected lengths"),
         ("[...]", None, (), None, "input 'x' takes any shape: give one with --shape x=1,2,3"),
         ([-1, 2], np.ones((3, 2)), (), 4, "input 'x' has 3 rows, expected 1 or those of --batch 4"),
     ],

@@ -10,7 +10,7 @@ from cyclopts import Parameter, validators
 from inferwire_cli.extras import needs_extra
 from inferwire_cli.infer import BgrOption, InputOption, MeanOption, ScaleOption
 from inferwire_cli.options import AddressOption, HttpAddressOption, JsonOption, RootCertificatesOption, VersionOption
-from inferwire_proto.flags import SECONDS, WHOLE
+from inferwire_proto.flags import PATH, SECONDS, WHOLE
 
 _POSITIVE = validators.Number(gt=0)
 
@@ -54,7 +54,7 @@ def bench(
         ),
     ] = (),
     plot: Annotated[
-        Path | None, Parameter(help="Draw the latencies into this .png, .svg or .pdf file; needs matplotlib.")
+        Path | None, PATH, Parameter(help="Draw the latencies into this .png, .svg or .pdf file; needs matplotlib.")
     ] = None,
     json: JsonOption = False,
     mean: MeanOption = "",

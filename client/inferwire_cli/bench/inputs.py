@@ -14,6 +14,8 @@ from inferwire_cli.infer.elements import Array, refuse_packed
 from inferwire_cli.infer.values import assign
 from inferwire_cli.terminal import MisuseError
 
+_MOST_DIGITS = 18
+
 SEED = 7
 """Every run sends the same numbers."""
 
@@ -96,6 +98,7 @@ def _least(dimension: Dimension) -> int:
 
 def _lengths(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.strip("[]()").split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts):
+    # Longer ones are no lengths of anything, and Python makes no numbers of very long ones.
+    if not all(part.isascii() and part.isdigit() and len(part) <= _MOST_DIGITS for part in parts):
         raise MisuseError(f"--shape is '{text}', expected lengths such as 1,3,224,224")
     return tuple(int(part) for part in parts)

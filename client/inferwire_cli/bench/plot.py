@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from inferwire_cli.bench.report import Measured
-from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
+from inferwire_cli.files import check_target, write_whole
+from inferwire_cli.terminal import MisuseError
 
 SUFFIXES = (".png", ".svg", ".pdf")
 
@@ -21,12 +22,7 @@ def check_plot(path: Path) -> None:
     Raises:
         MisuseError: For a file of another kind, or where matplotlib is missing.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise MisuseError(f"--plot is {path}, expected a file that ends in {', '.join(SUFFIXES)}")
-    if not path.parent.is_dir():
-        raise MisuseError(f"--plot is {path}, and there is no folder {path.parent}")
-    if path.is_dir():
-        raise MisuseError(f"--plot is {path}, which is a folder, expected a file")
+    check_target("--plot", path, SUFFIXES)
     if "matplotlib" not in sys.modules and find_spec("matplotlib") is None:
         raise MisuseError("--plot needs the package 'matplotlib', which is missing: pip install matplotlib")
 
@@ -53,7 +49,4 @@ def save_plot(measured: Measured, path: Path) -> None:
         f"{measured.name}: {measured.per_second:,.0f} inferences/s, {measured.path}, {measured.concurrency} in flight"
     )
     axes.legend()
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise CommandError(f"--plot is {path}, which cannot be written: {why_not_read(error)}") from error
+    write_whole("--plot", path, lambda file: figure.savefig(file, format=path.suffix.lower()[1:]))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from time import perf_counter
@@ -21,6 +20,7 @@ from inferwire.queues.infer_queue import AsyncInferQueue
 from inferwire.requests.infer_request import InferRequest
 from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
+from inferwire_cli.bench.life_signs import LifeSigns
 from inferwire_cli.bench.load import Budget, Call, Sample, Spend, Tally, Way, in_threads
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.named_server import NamedServer
@@ -136,23 +136,18 @@ def rest(http: ServerHttp, work: Work) -> Way:
     headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(header)), **http.headers}
 
     @contextmanager
-    def open_call() -> Generator[Call]:
-        connection = http.open(HTTP_TIMEOUT_S)
-        try:
-            yield lambda: _post(http, connection, path, header + body, headers)
-        finally:
-            _hang_up(connection)
+    def opened() -> Generator[Spend]:
+        signs = LifeSigns(http)
 
-    return in_threads(open_call, work.concurrency)
+        @contextmanager
+        def open_call() -> Generator[Call]:
+            with signs.connection(HTTP_TIMEOUT_S) as connection:
+                yield lambda: _post(http, signs, connection, path, header + body, headers)
 
+        with in_threads(open_call, work.concurrency)() as spend, signs.looked_for():
+            yield spend
 
-def _hang_up(connection: HTTPConnection) -> None:
-    """Close a connection, even where a thread that nobody waits for any more reads from it."""
-    opened = connection.sock
-    if opened is not None:  # pyright: ignore[reportUnnecessaryComparison]
-        with suppress(OSError):
-            opened.shutdown(socket.SHUT_RDWR)
-    connection.close()
+    return opened
 
 
 def rest_request(work: Work) -> tuple[bytes, bytes]:
@@ -180,9 +175,16 @@ def rest_request(work: Work) -> tuple[bytes, bytes]:
     return json.dumps(document).encode(), b"".join(parts)
 
 
-def _post(http: ServerHttp, connection: HTTPConnection, path: str, body: bytes, headers: Mapping[str, str]) -> Sample:
+def _post(
+    http: ServerHttp,
+    signs: LifeSigns,
+    connection: HTTPConnection,
+    path: str,
+    body: bytes,
+    headers: Mapping[str, str],
+) -> Sample:
     begun = perf_counter()
-    with http.told_where_missing():
+    with signs.told_where_missing():
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
         content = response.read()

@@ -12,12 +12,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from inferwire_cli.extras import needs_extra
+from inferwire_proto.flags import PATH
 
 
 def demo(
     *,
-    models: Annotated[Path, Parameter(help="The model repository with efficientnet_lite0.")] = Path("deploy/models"),
-    photos: Annotated[Path, Parameter(help="The folder of PNG photos to classify.")] = Path("deploy/images"),
+    models: Annotated[Path, PATH, Parameter(help="The model repository with efficientnet_lite0.")] = Path(
+        "deploy/models"
+    ),
+    photos: Annotated[Path, PATH, Parameter(help="The folder of PNG photos to classify.")] = Path("deploy/images"),
 ) -> int:
     """Start a server, classify photos on it in four ways, and end it.
 

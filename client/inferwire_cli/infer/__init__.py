@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter, validators
 
 from inferwire_cli.extras import needs_extra
 from inferwire_cli.options import AddressOption, RootCertificatesOption, VersionOption
-from inferwire_proto.flags import WHOLE
+from inferwire_proto.flags import PATH, WHOLE
 
 PICTURES = Group("Pictures", sort_key=1)
 
@@ -59,9 +59,10 @@ def infer(
     top: Annotated[int, WHOLE, Parameter(validator=validators.Number(gt=0), help="How many classes to print.")] = 5,
     labels: Annotated[
         Path | None,
+        PATH,
         Parameter(help="File with the classes' names, one per line; by default the server's labels."),
     ] = None,
-    save: Annotated[Path | None, Parameter(help="Also write the outputs to this .npz file.")] = None,
+    save: Annotated[Path | None, PATH, Parameter(help="Also write the outputs to this .npz file.")] = None,
     json: AnswerJsonOption = False,
     mean: MeanOption = "",
     scale: ScaleOption = "",

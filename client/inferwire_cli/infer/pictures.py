@@ -119,9 +119,11 @@ def _per_channel(flag: str, text: str, default: float, channels: int) -> Array:
         numbers = [float(part) for part in text.split(",")] if text else [default]
     except ValueError:
         numbers = []
-    if flag == "--scale" and 0.0 in numbers:
+    with np.errstate(over="ignore"):
+        found = np.array(numbers, np.float32)
+    if flag == "--scale" and not found.all():
         raise MisuseError(f"{flag} is '{text}', expected numbers other than 0")
-    if len(numbers) not in (1, channels):
+    if len(numbers) not in (1, channels) or not np.isfinite(found).all():
         expected = "a number or three, as in 123.7,116.3,103.5" if channels == 3 else "a number for the one channel"
         raise MisuseError(f"{flag} is '{text}', expected {expected}")
-    return np.array(numbers, np.float32)
+    return found

@@ -6,19 +6,24 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 from zipfile import ZipFile
 
 import numpy as np
 
 from inferwire.transport.executions import Timings
 from inferwire.transport.operator_calls import ModelDetails
+from inferwire_cli.files import check_target, read_up_to, write_whole
 from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import notes, read_inputs, require_all
 from inferwire_cli.named_model import named_model
 from inferwire_cli.named_server import NamedServer, named_server
-from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, new_console, why_not_read
+from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console, why_not_read
+
+LABELS_BYTES = 64 * 2**20
+"""More than any model's classes need: a file that has more is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,8 @@ def show(wanted: Wanted, address: str | None, root_certificates: Path | None) ->
 
 
 def _show(wanted: Wanted, server: NamedServer) -> None:
-    if wanted.save and wanted.save.suffix != ".npz":
-        raise MisuseError(
-            f"--save is '{wanted.save}', expected a file that ends in .npz: it holds every output by name"
-        )
+    if wanted.save:
+        check_target("--save", wanted.save, (".npz",))
     with server.calls() as calls:
         model = named_model(calls, wanted.name, wanted.version)
         served_labels = () if wanted.labels else calls.labels(wanted.name, wanted.version)
@@ -88,14 +91,15 @@ def save(path: Path, answers: Sequence[Answer]) -> None:
     Raises:
         CommandError: If the file cannot be written.
     """
-    # numpy.savez takes names as keywords, beside those of its own: an output may be called `file`.
-    try:
-        with ZipFile(path, "w") as archive:
+
+    def write(file: BinaryIO) -> None:
+        # numpy.savez takes names as keywords, beside those of its own: an output may be called `file`.
+        with ZipFile(file, "w") as archive:
             for answer in answers:
                 with archive.open(f"{answer.port.oip_name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, answer.array, allow_pickle=False)
-    except OSError as error:
-        raise CommandError(f"--save is '{path}', which cannot be written: {why_not_read(error)}") from error
+
+    write_whole("--save", path, write)
 
 
 def read_labels(path: Path) -> tuple[str, ...]:
@@ -105,10 +109,11 @@ def read_labels(path: Path) -> tuple[str, ...]:
         CommandError: If they cannot be read.
     """
     try:
-        return tuple(line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines())
-    except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"it is no text: {error}"
+        lines = read_up_to(path, LABELS_BYTES).decode("utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        why = f"it is no text: {error}" if isinstance(error, UnicodeError) else why_not_read(error)
         raise CommandError(f"--labels is '{path}', which cannot be read: {why}") from error
+    return tuple(line.strip() for line in lines)
 
 
 def _print_lines(

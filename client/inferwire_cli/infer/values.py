@@ -127,7 +127,7 @@ def _from_numpy_file(path: Path) -> Array:
 def _from_json_file(path: Path, port: PortDescription) -> Array:
     try:
         # Given bytes, it finds out the encoding, and passes over the mark before it that files from Windows have.
-        parsed = json.loads(path.read_bytes())
+        parsed = _parsed(path.read_bytes())
     except (OSError, ValueError) as error:
         raise CommandError(
             f"{path} cannot be read as JSON: {why_not_read(error)}; expected values or lists of them"
@@ -146,7 +146,7 @@ def _from_any_file(path: Path) -> Array:
 def _from_text(text: str, port: PortDescription) -> Array:
     """Take a text as it is, unless it is JSON of a text or of several: 42 is two signs here, and no number."""
     try:
-        parsed: Any = json.loads(text)
+        parsed = _parsed(text)
     except ValueError:
         parsed = text
     return _as_array(parsed if isinstance(parsed, str | list) else text, port)
@@ -154,13 +154,25 @@ def _from_text(text: str, port: PortDescription) -> Array:
 
 def _from_json(text: str, port: PortDescription) -> Array:
     try:
-        parsed: Any = json.loads(text)
+        parsed = _parsed(text)
     except ValueError as error:
         shown = text if len(text) <= 60 else f"{text[:60]}..."
         why = f"no JSON: {error}" if text[:1] in tuple("[{") else "no JSON"
         what = "a folder, and no file" if os.path.isdir(text) else "no file that is there"  # noqa: PTH112 - as above
         raise CommandError(f"input '{port.oip_name}' is {shown}, which is {what}, and {why}") from error
     return _as_array(parsed, port)
+
+
+def _parsed(text: str | bytes) -> Any:
+    """Read JSON.
+
+    Raises:
+        ValueError: If it is none, or nested deeper than any array.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def _as_array(parsed: Any, port: PortDescription) -> Array:

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from inferwire_proto.ending_signals import end_at_once, hold_back
+
+if __name__ == "__main__":
+    # Who stops a service sends a signal to each of its processes, as systemd does. The lead, too, has been sent it, and
+    # tells this one to end; it takes what ends by itself for lost.
+    hold_back("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
+    end_at_once("SIGINT")
+
 import asyncio
 import os
 import pickle
@@ -24,7 +32,7 @@ def main() -> None:
         # Unbuffered: what the lead says after its orders is not to be read with them.
         with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as told:
             orders: Orders = pickle.load(told)  # noqa: S301 - from nobody but the process that started this one
-    except EOFError:
+    except (EOFError, pickle.UnpicklingError):  # the lead has gone, or ends before it has given any
         return
     # Whatever else is written to the standard output is not for the lead.
     report = os.dup(sys.stdout.fileno())

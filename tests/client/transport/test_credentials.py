@@ -200,6 +200,11 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> 
         ov.Core("grpcs://host", root_certificates=tmp_path)
 
 
+def test_what_has_no_end_is_no_file_of_certificates() -> None:
+    with pytest.raises(ValueError, match=r"^root_certificates is '/dev/zero', which has more than 16 MiB, expected a"):
+        ov.Core("grpcs://host", root_certificates="/dev/zero")
+
+
 def test_other_types_are_told_what_is_expected() -> None:
     given: Any = b"s3cret"
     with pytest.raises(TypeError, match=r"^api_key is of type bytes, expected text$"):

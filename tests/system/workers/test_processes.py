@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -285,6 +286,25 @@ def test_a_signal_before_all_have_begun_is_no_error(temporary: Path) -> None:
         server.process.terminate()
         wait_for_line(server, log, "stopping")
         os.kill(late, signal.SIGCONT)
+        assert server.process.wait(END_S) == 0
+        assert {line["level"] for line in log_lines(log)} == {"info"}
+        assert_no_process_is_left(server)
+        assert_nothing_is_left(server, temporary)
+
+
+def until_it_holds_back(server: ServerProcess, pid: int, number: signal.Signals) -> None:
+    """Wait until a follower's own program has begun: before, a signal does what Python has it do."""
+    while not int(re.findall(r"SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())[0], 16) >> number - 1 & 1:
+        assert not has_ended_within(server, 0.001)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nor_is_one_that_each_process_is_sent_while_it_starts(temporary: Path, number: signal.Signals) -> None:
+    with started("--workers", "2", *DIGITS, temporary=temporary) as (server, log):
+        (late,) = running_followers(server)
+        until_it_holds_back(server, late, number)
+        os.kill(late, number)
+        server.process.send_signal(number)
         assert server.process.wait(END_S) == 0
         assert {line["level"] for line in log_lines(log)} == {"info"}
         assert_no_process_is_left(server)

@@ -1,0 +1,106 @@
+"""Whether a server that is silent over HTTP is still there: a connection alone does not tell, as gRPC's does."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection
+
+from inferwire.errors import ServerUnavailable
+from inferwire.transport.patience import Patience
+from inferwire_cli.health import READY_PATH
+from inferwire_cli.server_http import ServerHttp
+
+PATIENCE = Patience()
+
+
+class LifeSigns:
+    """Asks a server that has answered nothing for a while whether it is there, on a connection of its own.
+
+    Where it is not, those who wait for answers are interrupted: their connections are closed. Threads share it.
+    """
+
+    def __init__(self, http: ServerHttp, patience: Patience = PATIENCE) -> None:
+        self._http = http
+        self._patience = patience
+        self._connections: set[HTTPConnection] = set()
+        self._answers = 0
+        self._has_ended = threading.Event()
+        self._lost: ServerUnavailable | None = None
+
+    def __repr__(self) -> str:
+        state = "looking" if self._lost is None else "lost"
+        return f"<LifeSigns of {self._http.address}: {state}, {len(self._connections)} connections>"
+
+    @contextmanager
+    def connection(self, timeout_s: float) -> Generator[HTTPConnection]:
+        """Open a connection that is closed once the server is lost.
+
+        Raises:
+            ServerUnavailable: If it cannot be opened.
+        """
+        connection = self._http.open(timeout_s)
+        self._connections.add(connection)
+        try:
+            yield connection
+        finally:
+            self._connections.discard(connection)
+            hang_up(connection)
+
+    @contextmanager
+    def told_where_missing(self) -> Generator[None]:
+        """Take note of an answer that the block waits for, and say of one that does not come why that is.
+
+        Raises:
+            ServerUnavailable: In place of what was raised.
+        """
+        try:
+            with self._http.told_where_missing():
+                yield
+        except ServerUnavailable as error:
+            raise self._lost or error from error
+        self._answers += 1  # one that is lost among several at once does not matter
+
+    @contextmanager
+    def looked_for(self) -> Generator[None]:
+        """Look for them as long as the block runs."""
+        threading.Thread(target=self._look, daemon=True).start()
+        try:
+            yield
+        finally:
+            self._has_ended.set()
+
+    def _look(self) -> None:
+        before = -1
+        while not self._has_ended.wait(self._patience.keepalive_s):
+            if self._answers == before and not self._is_there():
+                for connection in tuple(self._connections):
+                    hang_up(connection)
+                return
+            before = self._answers
+
+    def _is_there(self) -> bool:
+        """Ask for any answer at all: it may have another server's paths."""
+        try:
+            with closing(self._http.open(self._patience.answer_s)) as asking, self._http.told_where_missing():
+                asking.request("GET", READY_PATH, headers=self._http.headers)
+                asking.getresponse().read()
+        except ServerUnavailable as error:
+            silent_s = self._patience.keepalive_s + self._patience.answer_s
+            self._lost = ServerUnavailable(
+                f"the server at {self._http.address} is there no more, or hangs: it has answered nothing for "
+                f"{silent_s:.0f} s or longer ({error.__cause__})"
+            )
+            return False
+        return True
+
+
+def hang_up(connection: HTTPConnection) -> None:
+    """Close a connection, even where a thread that nobody waits for any more reads from it."""
+    opened = connection.sock
+    if opened is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        with suppress(OSError):
+            opened.shutdown(socket.SHUT_RDWR)
+    connection.close()

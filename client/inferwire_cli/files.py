@@ -1,0 +1,73 @@
+"""Files that commands read and write: what is read has a bound, and what is written is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import BinaryIO
+
+from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
+
+
+def read_up_to(path: Path, limit_bytes: int) -> bytes:
+    """Read a file, or whatever else can be read to its end, as a pipe.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If there is more in it: a device may have no end.
+    """
+    with path.open("rb") as file:
+        content = file.read(limit_bytes + 1)
+    if len(content) > limit_bytes:
+        raise ValueError(f"it has more than {limit_bytes / 2**20:,.0f} MiB")
+    return content
+
+
+def check_target(flag: str, path: Path, suffixes: Sequence[str]) -> None:
+    """Refuse a file that could not be written, before there is what is to be written.
+
+    Raises:
+        MisuseError: For a file of another kind, a folder, or one whose folder is not there.
+    """
+    if path.suffix.lower() not in suffixes:
+        raise MisuseError(f"{flag} is '{path}', expected a file that ends in {', '.join(suffixes)}")
+    if not path.parent.is_dir():
+        raise MisuseError(f"{flag} is '{path}', and there is no folder '{path.parent}'")
+    if path.is_dir():
+        raise MisuseError(f"{flag} is '{path}', which is a folder, expected a file")
+
+
+def write_whole(flag: str, path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Write a file beside the one that is there, if any, and put it in its place once all of it is written.
+
+    Raises:
+        CommandError: If it cannot be written; what was there stays.
+    """
+    try:
+        place = path.resolve()
+        if place.exists() and not place.is_file():  # a device or a pipe, which has nothing to keep
+            with place.open("wb") as file:
+                write(file)
+        else:
+            _replace(place, write)
+    except OSError as error:
+        raise CommandError(f"{flag} is '{path}', which cannot be written: {why_not_read(error)}") from error
+
+
+def _replace(place: Path, write: Callable[[BinaryIO], None]) -> None:
+    beside = place.with_name(f".{token_hex(8)}.part")
+    mode = None
+    with suppress(FileNotFoundError), place.open("r+b") as file:  # who may not write to it may not replace it
+        mode = os.fstat(file.fileno()).st_mode
+    try:
+        with beside.open("xb") as file:
+            write(file)
+        if mode is not None:
+            beside.chmod(mode)
+        beside.replace(place)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
