@@ -17,11 +17,11 @@ from tests.bench.wire import Wire
 BASE = "a bare gRPC call"
 """What the ways are held against."""
 
-USUAL = {"digits_mlp": (1, 16), "efficientnet_lite0_u8": (16,), "corner": (1, 16)}
+USUAL = {"digits_mlp": (1, 16), "corner": (1, 16)}
 """What is measured unless more is asked for: how many inferences in flight for each model."""
 
-WIRES = (Wire(0.5, 1000), Wire(20, 500))
-"""What lies in between unless something else is asked for: a room, and a country."""
+WIRES = (Wire(2, 1000), Wire(20, 500))
+"""What lies in between unless something else is asked for: a building, and a country."""
 
 
 def measured(

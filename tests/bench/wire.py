@@ -2,7 +2,7 @@
 
 `python -m tests.bench.wire PORT ROUND_TRIP_MS MBIT` prints its own port. What protocols make of a network is seen
 behind it: how often they wait for a round trip, and how much they have under way. What the system makes of one is not:
-losses, and how TCP finds out what it may send.
+losses, and how TCP finds out what it may send. Its clock goes by milliseconds.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ import uvloop
 HOST = "127.0.0.1"
 _MOST_ON_WIRE = 4 << 20
 """How many bytes may be on their way in one direction of a connection, as in the system's own buffers."""
+
+
+_END = b""
+"""What goes through a wire behind the last bytes of a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,9 @@ class End(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._other: Self | None = None
         self._early = deque[bytes]()
-        self._under_way = 0
-        self._arrival = 0.0
+        # In their order, to which timers do not keep.
+        self._on_wire = deque[bytes]()
+        self._bytes_on_wire = 0
         self._transport: asyncio.Transport
 
     def join(self, other: Self) -> None:
@@ -109,20 +114,24 @@ class End(asyncio.Protocol):
         """Have the other end close once all has arrived there."""
         del exc
         if self._other is not None:
-            self._loop.call_at(max(self._arrival, self._loop.time()), self._other._transport.close)
+            self._send(_END)
 
     def _send(self, data: bytes) -> None:
-        self._arrival = self._lane.arrival(len(data), self._loop.time())
-        self._loop.call_at(self._arrival, self._arrive, data)
-        self._under_way += len(data)
-        if self._under_way > _MOST_ON_WIRE:
+        self._on_wire.append(data)
+        self._loop.call_at(self._lane.arrival(len(data), self._loop.time()), self._arrive)
+        self._bytes_on_wire += len(data)
+        if self._bytes_on_wire > _MOST_ON_WIRE:
             self._transport.pause_reading()
 
-    def _arrive(self, data: bytes) -> None:
+    def _arrive(self) -> None:
         assert self._other is not None
+        data = self._on_wire.popleft()
+        if data is _END:
+            self._other._transport.close()
+            return
         self._other._transport.write(data)
-        self._under_way -= len(data)
-        if self._under_way <= _MOST_ON_WIRE and not self._transport.is_reading():
+        self._bytes_on_wire -= len(data)
+        if self._bytes_on_wire <= _MOST_ON_WIRE and not self._transport.is_reading():
             self._transport.resume_reading()
 
 
