@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import count
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import pytest
@@ -38,12 +38,22 @@ from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import types_pb2
 
+MOST_OTHERS = 15
+"""So often another server may answer."""
+
+Server = TypeVar("Server", bound=ScriptedServer)
+
 
 @contextmanager
 def serving(
     *, on_socket: bool = False, stranger: Callable[[socket.socket], object] | None = None
 ) -> Generator[ScriptedServer]:
-    server = ScriptedServer(on_socket=on_socket, stranger=stranger)
+    with stopping(ScriptedServer(on_socket=on_socket, stranger=stranger)) as server:
+        yield server
+
+
+@contextmanager
+def stopping(server: Server) -> Generator[Server]:
     try:
         yield server
     finally:
@@ -66,13 +76,12 @@ def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
 
 def refuse(connection: socket.socket) -> None:
     """Answer as another inferwire server does."""
-    refusal = types_pb2.Error(message="another server answers here")
+    refusal = types_pb2.Error(code=types_pb2.ERROR_CODE_SESSION_EXPIRED, message="another server answers here")
     connection.sendall(frames.frame(Kind.END, refusal.SerializeToString()))
 
 
 ELSEWHERE: dict[str, Callable[[socket.socket], object]] = {
     "it closes": lambda _: None,
-    "another server": refuse,
     "no inferwire server": lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
     "it says nothing": lambda connection: connection.recv(1 << 16, socket.MSG_WAITALL),
 }
@@ -98,6 +107,50 @@ def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
                 time.sleep(0.001)
         dialled.get(timeout=TIMEOUT_S)
     assert dialled.empty()
+
+
+class BalancedServer(ScriptedServer):
+    """Stands behind a load balancer, which leads to other servers so many times before it leads to this one.
+
+    Attributes:
+        dialled: How often it has led to any.
+    """
+
+    def __init__(self, others: int) -> None:
+        self.dialled, self._others = 0, others
+        super().__init__(on_socket=others <= MOST_OTHERS, stranger=self._lead)
+
+    def _lead(self, connection: socket.socket) -> None:
+        self.dialled += 1
+        if self.dialled <= self._others:
+            connection.recv(1 << 16)
+            refuse(connection)
+        else:
+            self._on_socket(connection)
+
+
+@pytest.mark.parametrize("others", [1, MOST_OTHERS])
+def test_a_load_balancer_that_leads_to_others_first_is_asked_again(others: int) -> None:
+    server = BalancedServer(others)
+    with stopping(server), connected(server, socket_s=TIMEOUT_S) as transport:
+        check_answered(server, transport)
+        assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+        assert server.dialled == others + 1
+
+
+def test_a_load_balancer_that_leads_nowhere_else_is_not_asked_for_ever() -> None:
+    server = BalancedServer(1000)
+    with stopping(server), connected(server, socket_s=TIMEOUT_S) as transport:
+        check_answered(server, transport)
+        assert server.dialled == 1 + MOST_OTHERS
+
+
+def test_a_load_balancer_is_asked_again_no_longer_than_a_server_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferwire.transport.connection.monotonic", partial(next, count(0, 1)))
+    server = BalancedServer(1000)
+    with stopping(server), connected(server, socket_s=3) as transport:
+        check_answered(server, transport)
+        assert server.dialled == 3
 
 
 def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
@@ -173,12 +226,8 @@ class AwaitedServer(ScriptedServer):
 
 @contextmanager
 def awaited() -> Generator[tuple[AwaitedServer, GrpcTransport]]:
-    server = AwaitedServer()
-    try:
-        with connected(server, socket_s=TIMEOUT_S) as transport:
-            yield server, transport
-    finally:
-        server.stop()
+    with stopping(AwaitedServer()) as server, connected(server, socket_s=TIMEOUT_S) as transport:
+        yield server, transport
 
 
 def test_calls_are_made_while_the_session_moves_to_its_socket_and_inferences_follow_it() -> None:
