@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import count
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import grpc
 import pytest
+import trustme
 from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
@@ -31,6 +34,7 @@ from tests.client.transport.scripted_server import (
 import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Connection, Link
+from inferwire.transport.credentials import credentials_for
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.patience import Patience
 from inferwire_proto import frames
@@ -60,9 +64,11 @@ def stopping(server: Server) -> Generator[Server]:
         server.stop()
 
 
-def connected(server: ScriptedServer, *, scheme: str = "", socket_s: float = 1.0) -> closing[GrpcTransport]:
+def connected(
+    server: ScriptedServer, *, scheme: str = "", host: str = "127.0.0.1", socket_s: float = 1.0
+) -> closing[GrpcTransport]:
     """Make a transport to a server, to be closed."""
-    address = parse_address(f"{scheme}127.0.0.1:{server.port}")
+    address = parse_address(f"{scheme}{host}:{server.port}")
     return closing(GrpcTransport(address, Patience(TIMEOUT_S, socket_s=socket_s)))
 
 
@@ -198,6 +204,57 @@ def test_a_hosts_addresses_are_tried_no_longer_than_a_server_has_to_answer(monke
         with closing(GrpcTransport(address, Patience(TIMEOUT_S, socket_s=0.2))) as transport:
             check_answered(server, transport)
             assert dialled.empty()
+
+
+@pytest.mark.usefixtures("two_addresses")
+def test_at_each_address_the_certificate_is_to_be_the_hosts(private_ca: trustme.CA, roots: Path) -> None:
+    certificate = private_ca.issue_cert("localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    came = SimpleQueue[bytes]()
+
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError), context.wrap_socket(connection, server_side=True) as encrypted:
+            came.put(encrypted.recv(len(frames.PREFACE)))
+
+    pair = certificate.private_key_pem.bytes(), certificate.cert_chain_pems[0].bytes()
+    with (
+        stopping(ScriptedServer(certificate=grpc.ssl_server_credentials([pair]))) as server,
+        socket.create_server(("127.0.0.2", server.port)) as elsewhere,
+    ):
+        server.takes_sockets = True
+        threading.Thread(target=answer, args=(elsewhere,), daemon=True).start()
+        address = parse_address(f"grpcs://localhost:{server.port}")
+        found = credentials_for(address, root_certificates=roots)
+        with closing(GrpcTransport(address, Patience(TIMEOUT_S), found)) as transport:
+            check_answered(server, transport)
+            assert came.get(timeout=TIMEOUT_S) == frames.PREFACE
+
+
+def test_where_the_systems_resolver_knows_no_such_host_the_session_stays_on_grpc(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """GRPC has a resolver of its own, which may know more."""
+
+    resolve: Any = socket.getaddrinfo
+
+    def know_numbers(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if host == "localhost":
+            raise socket.gaierror("Name or service not known")
+        return resolve(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", know_numbers)
+    with serving(stranger=refuse) as server, connected(server, host="localhost") as transport:
+        check_answered(server, transport)
+
+
+def test_nobody_dials_a_server_that_takes_no_sockets() -> None:
+    dialled = SimpleQueue[socket.socket]()
+    with serving(stranger=dialled.put) as server, connected(server) as transport:
+        server.takes_sockets = False
+        check_answered(server, transport)
+        assert dialled.empty()
 
 
 class AwaitedServer(ScriptedServer):
