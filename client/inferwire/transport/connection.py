@@ -10,6 +10,7 @@ import _thread
 import logging
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
@@ -32,6 +33,10 @@ from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello, SessionWelc
 
 CLOSE_TIMEOUT_S = 2.0
 SESSION_METADATA = "inferwire-session"
+
+_MOST_AGAIN = 15
+"""How often it is dialled again where another server has answered than the session's: a load balancer leads to one
+after the other, or to any. Of four servers, it leads to none but the other three so often once in a hundred times."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -303,27 +308,58 @@ class Connection:
         is_wanted = IS_OFFERED and not self._address.is_grpc_alone
         if not (welcome.takes_sockets and is_wanted) or welcome.server_epoch == self._without_socket:
             return stream
-        give_up_at = monotonic() + self._patience.connect_s
         try:
-            for at in addresses_of(self._address.place):
-                if (on_socket := self._at(at, welcome)) is not None:
-                    stream.finish()
-                    return on_socket
-                if monotonic() > give_up_at:
-                    break
+            on_socket = self._dial(welcome)
         except OSError as error:
             _LOG.debug("the session at %s stays on gRPC: %s", self._address, error)
-        self._without_socket = welcome.server_epoch
-        return stream
+            on_socket = None
+        if on_socket is None:
+            self._without_socket = welcome.server_epoch
+            return stream
+        stream.finish()
+        return on_socket
+
+    def _dial(self, welcome: SessionWelcome) -> SessionStream | None:
+        """Look for the session's server at each of the host's addresses; None where it is at none, or not in time.
+
+        Behind an address that has led to another server it may be the next time.
+
+        Raises:
+            OSError: If there is no such host.
+        """
+        began_at, again_left = monotonic(), _MOST_AGAIN
+        places = deque(addresses_of(self._address.place))
+        while places:
+            place = places.popleft()
+            try:
+                if (on_socket := self._at(place, welcome)) is not None:
+                    return on_socket
+                may_again = False
+            except SessionExpired as error:
+                _LOG.debug("the session at %s is not at %s: %s", self._address, place_text(place), error)
+                may_again = again_left > 0
+            took_s = monotonic() - began_at
+            if took_s > self._patience.connect_s:
+                break
+            if may_again and took_s < self._patience.socket_s:
+                again_left -= 1
+                places.append(place)
+        return None
 
     def _at(self, place: SocketPlace, welcome: SessionWelcome) -> SessionStream | None:
-        """Continue the session on a socket there; None where it is not the session's server that answers in time."""
+        """Continue the session on a socket there; None where no server of sessions answers in time.
+
+        Raises:
+            SessionExpired: If another one does than the session's.
+        """
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
         carrier: SocketCarrier | None = None
         try:
             tls = self._credentials.tls_context() if self._address.is_secure else None
             carrier = SocketCarrier(place, self._patience, tls, self._address.host)
             return SessionStream(carrier, str(self._address), greeting, self._patience.socket_s)
+        except SessionExpired:
+            raise
         except (InferwireError, OSError) as error:
             _LOG.debug("the session at %s is not at %s: %s", self._address, place_text(place), error)
             return None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import count
+from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import pytest
+import trustme
 from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import (
@@ -31,6 +34,7 @@ from tests.client.transport.scripted_server import (
 import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Connection, Link
+from inferwire.transport.credentials import credentials_for
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.patience import Patience
 from inferwire_proto import frames
@@ -38,21 +42,33 @@ from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import types_pb2
 
+MOST_OTHERS = 15
+"""So often another server may answer."""
+
+Server = TypeVar("Server", bound=ScriptedServer)
+
 
 @contextmanager
 def serving(
     *, on_socket: bool = False, stranger: Callable[[socket.socket], object] | None = None
 ) -> Generator[ScriptedServer]:
-    server = ScriptedServer(on_socket=on_socket, stranger=stranger)
+    with stopping(ScriptedServer(on_socket=on_socket, stranger=stranger)) as server:
+        yield server
+
+
+@contextmanager
+def stopping(server: Server) -> Generator[Server]:
     try:
         yield server
     finally:
         server.stop()
 
 
-def connected(server: ScriptedServer, *, scheme: str = "", socket_s: float = 1.0) -> closing[GrpcTransport]:
+def connected(
+    server: ScriptedServer, *, scheme: str = "", host: str = "127.0.0.1", socket_s: float = 1.0
+) -> closing[GrpcTransport]:
     """Make a transport to a server, to be closed."""
-    address = parse_address(f"{scheme}127.0.0.1:{server.port}")
+    address = parse_address(f"{scheme}{host}:{server.port}")
     return closing(GrpcTransport(address, Patience(TIMEOUT_S, socket_s=socket_s)))
 
 
@@ -66,13 +82,12 @@ def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
 
 def refuse(connection: socket.socket) -> None:
     """Answer as another inferwire server does."""
-    refusal = types_pb2.Error(message="another server answers here")
+    refusal = types_pb2.Error(code=types_pb2.ERROR_CODE_SESSION_EXPIRED, message="another server answers here")
     connection.sendall(frames.frame(Kind.END, refusal.SerializeToString()))
 
 
 ELSEWHERE: dict[str, Callable[[socket.socket], object]] = {
     "it closes": lambda _: None,
-    "another server": refuse,
     "no inferwire server": lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
     "it says nothing": lambda connection: connection.recv(1 << 16, socket.MSG_WAITALL),
 }
@@ -98,6 +113,50 @@ def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
                 time.sleep(0.001)
         dialled.get(timeout=TIMEOUT_S)
     assert dialled.empty()
+
+
+class BalancedServer(ScriptedServer):
+    """Stands behind a load balancer, which leads to other servers so many times before it leads to this one.
+
+    Attributes:
+        dialled: How often it has led to any.
+    """
+
+    def __init__(self, others: int) -> None:
+        self.dialled, self._others = 0, others
+        super().__init__(on_socket=others <= MOST_OTHERS, stranger=self._lead)
+
+    def _lead(self, connection: socket.socket) -> None:
+        self.dialled += 1
+        if self.dialled <= self._others:
+            connection.recv(1 << 16)
+            refuse(connection)
+        else:
+            self._on_socket(connection)
+
+
+@pytest.mark.parametrize("others", [1, MOST_OTHERS])
+def test_a_load_balancer_that_leads_to_others_first_is_asked_again(others: int) -> None:
+    server = BalancedServer(others)
+    with stopping(server), connected(server, socket_s=TIMEOUT_S) as transport:
+        check_answered(server, transport)
+        assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+        assert server.dialled == others + 1
+
+
+def test_a_load_balancer_that_leads_nowhere_else_is_not_asked_for_ever() -> None:
+    server = BalancedServer(1000)
+    with stopping(server), connected(server, socket_s=TIMEOUT_S) as transport:
+        check_answered(server, transport)
+        assert server.dialled == 1 + MOST_OTHERS
+
+
+def test_a_load_balancer_is_asked_again_no_longer_than_a_server_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferwire.transport.connection.monotonic", partial(next, count(0, 1)))
+    server = BalancedServer(1000)
+    with stopping(server), connected(server, socket_s=3) as transport:
+        check_answered(server, transport)
+        assert server.dialled == 3
 
 
 def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
@@ -147,6 +206,57 @@ def test_a_hosts_addresses_are_tried_no_longer_than_a_server_has_to_answer(monke
             assert dialled.empty()
 
 
+@pytest.mark.usefixtures("two_addresses")
+def test_at_each_address_the_certificate_is_to_be_the_hosts(private_ca: trustme.CA, roots: Path) -> None:
+    certificate = private_ca.issue_cert("localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    came = SimpleQueue[bytes]()
+
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError), context.wrap_socket(connection, server_side=True) as encrypted:
+            came.put(encrypted.recv(len(frames.PREFACE)))
+
+    pair = certificate.private_key_pem.bytes(), certificate.cert_chain_pems[0].bytes()
+    with (
+        stopping(ScriptedServer(certificate=grpc.ssl_server_credentials([pair]))) as server,
+        socket.create_server(("127.0.0.2", server.port)) as elsewhere,
+    ):
+        server.takes_sockets = True
+        threading.Thread(target=answer, args=(elsewhere,), daemon=True).start()
+        address = parse_address(f"grpcs://localhost:{server.port}")
+        found = credentials_for(address, root_certificates=roots)
+        with closing(GrpcTransport(address, Patience(TIMEOUT_S), found)) as transport:
+            check_answered(server, transport)
+            assert came.get(timeout=TIMEOUT_S) == frames.PREFACE
+
+
+def test_where_the_systems_resolver_knows_no_such_host_the_session_stays_on_grpc(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """GRPC has a resolver of its own, which may know more."""
+
+    resolve: Any = socket.getaddrinfo
+
+    def know_numbers(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if host == "localhost":
+            raise socket.gaierror("Name or service not known")
+        return resolve(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", know_numbers)
+    with serving(stranger=refuse) as server, connected(server, host="localhost") as transport:
+        check_answered(server, transport)
+
+
+def test_nobody_dials_a_server_that_takes_no_sockets() -> None:
+    dialled = SimpleQueue[socket.socket]()
+    with serving(stranger=dialled.put) as server, connected(server) as transport:
+        server.takes_sockets = False
+        check_answered(server, transport)
+        assert dialled.empty()
+
+
 class AwaitedServer(ScriptedServer):
     """Says nothing at its socket before somebody has asked for a model, and tells of none before somebody has dialled.
 
@@ -173,12 +283,8 @@ class AwaitedServer(ScriptedServer):
 
 @contextmanager
 def awaited() -> Generator[tuple[AwaitedServer, GrpcTransport]]:
-    server = AwaitedServer()
-    try:
-        with connected(server, socket_s=TIMEOUT_S) as transport:
-            yield server, transport
-    finally:
-        server.stop()
+    with stopping(AwaitedServer()) as server, connected(server, socket_s=TIMEOUT_S) as transport:
+        yield server, transport
 
 
 def test_calls_are_made_while_the_session_moves_to_its_socket_and_inferences_follow_it() -> None:

@@ -49,7 +49,8 @@ async def test_a_call_that_does_not_read_stops_its_client(size: int) -> None:
     messages = 16 * MIB // max(size + 5, 20)
     data = framed(bytes(size)) * messages
     sent = peer.send_what_fits(number, data)
-    assert MIB <= sent <= 9 * MIB
+    # Of small ones, what each takes beside its bytes counts as well.
+    assert (MIB if size < 10_000 else 4 * MIB) <= sent <= 9 * MIB
     assert sent < len(data)
     # Once it reads, all of it comes.
     reader.may_read.set()
