@@ -24,10 +24,6 @@ _MOST_ON_WIRE = 4 << 20
 """How many bytes may be on their way in one direction of a connection, as in the system's own buffers."""
 
 
-_END = b""
-"""What goes through a wire behind the last bytes of a connection."""
-
-
 @dataclass(frozen=True, slots=True)
 class Wire:
     """What a wire does to bytes.
@@ -81,7 +77,7 @@ class End(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._other: Self | None = None
         self._early = deque[bytes]()
-        # In their order, to which timers do not keep.
+        # In their order, to which timers do not keep; nothing is the connection's end.
         self._on_wire = deque[bytes]()
         self._bytes_on_wire = 0
         self._transport: asyncio.Transport
@@ -114,7 +110,7 @@ class End(asyncio.Protocol):
         """Have the other end close once all has arrived there."""
         del exc
         if self._other is not None:
-            self._send(_END)
+            self._send(b"")
 
     def _send(self, data: bytes) -> None:
         self._on_wire.append(data)
@@ -126,7 +122,7 @@ class End(asyncio.Protocol):
     def _arrive(self) -> None:
         assert self._other is not None
         data = self._on_wire.popleft()
-        if data is _END:
+        if not data:
             self._other._transport.close()
             return
         self._other._transport.write(data)

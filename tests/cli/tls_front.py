@@ -9,9 +9,10 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 import trustme
+from tests.front import Front
 
 
-class TlsFront:
+class TlsFront(Front):
     """A port with TLS.
 
     Attributes:
@@ -24,20 +25,7 @@ class TlsFront:
         self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._context.set_alpn_protocols([protocol])
         certificate.configure_cert(self._context)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        """Take no more connections."""
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+        super().__init__(self._serve)
 
     def _serve(self, connection: socket.socket) -> None:
         with (

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import numpy as np
 from tests.client.transport.endings import Ended, Endings
-from tests.client.transport.shared_port import SharedPort
+from tests.client.transport.shared_port import shared_port
 
 from inferwire.transport.executions import Deliver, ExecutionHeader, Outcome, OutputBytes, Target, TensorSpec
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -65,7 +65,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
             if certificate is None
             else self.server.add_secure_port("127.0.0.1:0", certificate)
         )
-        self._shared = SharedPort(self.port, stranger or self._on_socket) if self.takes_sockets else None
+        self._shared = shared_port(self.port, stranger or self._on_socket) if self.takes_sockets else None
         if self._shared is not None:
             self.port = self._shared.port
         self.server.start()
@@ -131,7 +131,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         for _ in self.hellos:
             self.answers.put(None)
         if self._shared is not None:
-            self._shared.stop()
+            self._shared.close()
         self.server.stop(0).wait(TIMEOUT_S)
 
 
