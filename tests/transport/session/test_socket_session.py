@@ -134,7 +134,8 @@ async def test_who_says_no_preface_is_told_what_is_spoken(connect: Connect, said
     for byte in said:
         stream.writer.write(bytes([byte]))
         await asyncio.to_thread(int)
-    assert b"this is the gRPC port" in await stream.reader.read()
+    async with asyncio.timeout(LIMIT_S):
+        assert b"this is the gRPC port" in await stream.reader.read()
 
 
 async def test_a_connection_is_of_one_kind(connect: Connect, grpc_server: GrpcServer, sockets: SocketSessions) -> None:
@@ -148,7 +149,8 @@ async def test_a_connection_is_of_one_kind(connect: Connect, grpc_server: GrpcSe
 
 async def test_the_preface_is_none_behind_that_of_grpc(connect: Connect, sockets: SocketSessions) -> None:
     stream = await connect(preface=http2.PREFACE + http2.settings({}) + PREFACE)
-    assert await stream.reader.read()
+    async with asyncio.timeout(LIMIT_S):
+        assert await stream.reader.read()
     assert sockets.connections == 0
 
 
@@ -156,7 +158,8 @@ async def test_a_server_without_sessions_on_sockets_refuses_them(services: Servi
     with SocketSessions(services, MOST_BYTES, are_taken=False) as sockets:
         async with GrpcServer(services, GrpcOptions(port=0), sockets) as server:
             stream = await SocketStream.connect(server.port, "")
-            assert b"this is the gRPC port" in await stream.reader.read()
+            async with asyncio.timeout(LIMIT_S):
+                assert b"this is the gRPC port" in await stream.reader.read()
             stream.leave()
 
 
