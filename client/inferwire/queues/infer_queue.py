@@ -7,7 +7,6 @@ request does `infer_request`'s.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
-from functools import partial
 from typing import Any, SupportsIndex
 
 from inferwire.arguments import Unpicklable, as_size, incompatible, position
@@ -167,7 +166,7 @@ class AsyncInferQueue(Unpicklable):
         try:
             at = pool.take(run)
             if self._endings.on_done is not None:
-                run.callback = partial(self._endings.call_back, at)
+                run.callback, run.argument = self._endings.call_back, at
             runs = pool.runs[at]
             header = runs.prepare(run, inputs, share)
             self._endings.userdata[at] = userdata

@@ -73,7 +73,6 @@ class RequestRuns:
         self._model = model
         self._state = state
         self._tensors = tensors
-        # Weakly, so that what is under way does not keep a request that nobody else holds.
         self._weakly = weakref.ref(self)
 
     def __repr__(self) -> str:
@@ -174,9 +173,9 @@ class RequestRuns:
                 # It was given up meanwhile.
                 return
         try:
-            deliver = partial(_deliver, self._weakly, run)
+            run.answered = self._weakly
             run.began = began = perf_counter()
-            execution = self._model.transport.submit(header, freight.buffers, deliver)
+            execution = self._model.transport.submit(header, freight.buffers, run.deliver)
         except (SessionLost, SessionExpired) as error:
             # It was not sent: its session has gone, and with that what the server kept for the request.
             if self.states is None:
@@ -241,7 +240,7 @@ class RequestRuns:
         if self.callback is not None:
             if userdata is not None:
                 self.userdata = userdata
-            run.callback = partial(self.callback, self.userdata)
+            run.callback, run.argument = self.callback, self.userdata
         elif userdata is not None:
             warn("There is no callback function!", RuntimeWarning)
 
@@ -293,13 +292,6 @@ class RequestRuns:
         except ValueError as error:
             return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
         return None
-
-
-def _deliver(weak_runs: Callable[[], RequestRuns | None], run: Run, outcome: Outcome, data: OutputBytes) -> None:
-    """Deliver an answer to its request, unless nobody holds that any more: the callback is then not called."""
-    runs = weak_runs()
-    if runs is not None:
-        runs.take_answer(run, outcome, data)
 
 
 def _reason(error: BaseException) -> RuntimeError:

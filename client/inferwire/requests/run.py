@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from inferwire.errors import InferwireError, anew
 from inferwire.latch import Latch
@@ -38,6 +38,14 @@ class Holder(Protocol):
         ...
 
 
+class Answered(Protocol):
+    """The executions of a request."""
+
+    def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
+        """Take the answer to one of them."""
+        ...
+
+
 class Run(Latch):
     """One execution of a request, from its start until all who wait for it have been told: a latch that is set then.
 
@@ -45,7 +53,9 @@ class Run(Latch):
         holder: The queue that has its request; None where no queue has, or it was given back.
         position: The position of its request in that queue; -1 until it has one.
         is_direct: Whether user code began it, on a request of a queue's.
-        callback: Called once it has succeeded.
+        callback: Called once it has succeeded, with its `argument`.
+        argument: The user's data, or what else its callback is to be told.
+        answered: Whose it is, weakly: what is under way does not keep a request that nobody else holds.
         on_end: Called when it has ended, successful or not, and gives its request back, or has that done. None where
             the call that started it does so itself.
         answer_latch: Set by the answer or a cancel, where a thread waits for the answer to store it itself.
@@ -61,7 +71,9 @@ class Run(Latch):
     # Attributes of the class, and not set for each: one is made for every inference, and few need these.
     position = -1
     is_direct = False
-    callback: Callable[[], object] | None = None
+    callback: Callable[[Any], object] | None = None
+    argument: Any = None
+    answered: Callable[[], Answered | None]
     answer_latch: Latch | None = None
     error: RuntimeError | None = None
     answer: tuple[Outcome, OutputBytes] | None = None
@@ -85,6 +97,12 @@ class Run(Latch):
 
     def __repr__(self) -> str:
         return f"<Run: {'done' if self.is_set() else 'under way'}{', failed' if self.error else ''}>"
+
+    def deliver(self, outcome: Outcome, data: OutputBytes) -> None:
+        """Deliver its answer to its request, unless nobody holds that any more: the callback is then not called."""
+        request = self.answered()
+        if request is not None:
+            request.take_answer(self, outcome, data)
 
     def await_answer(self) -> None:
         """Block the one thread that waits for the answer itself, until it is there or cancelled."""
@@ -112,7 +130,7 @@ class Run(Latch):
         callback = self.callback
         try:
             if callback is not None:
-                callback()
+                callback(self.argument)
         except BaseException as error:  # noqa: BLE001 - raised again by every wait
             self.error = RuntimeError(_described(error))
         finally:
@@ -124,7 +142,7 @@ class Run(Latch):
 
         Its request keeps it, and what it calls may keep the request: a cycle that only garbage collection would free.
         """
-        self.freight = self.callback = None
+        self.freight = self.callback = self.argument = None
         self.set()
         on_end, self.on_end = self.on_end, None
         if on_end is not None:
