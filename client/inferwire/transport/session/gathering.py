@@ -107,7 +107,7 @@ class Gathering:
             flow = self._flow_of(execution.encoded)
             if flow.expected > 1:
                 return None
-            self._count(flow, execution)
+            self._count(flow, [execution])
         new.popleft()
         return Shipment([[execution]])
 
@@ -123,7 +123,8 @@ class Gathering:
             item = self.new.popleft()
             if isinstance(item, StreamExecution):
                 if item.encoded.most_stacked > 1:
-                    self._hold(item)
+                    (self.waiting.get(item.encoded) or self._begin_to_wait(item.encoded)).append(item)
+                    self.byte_size += item.byte_size + BESIDE_BYTES
                 elif item.id in self._wanted:
                     shipment.stacks.append([item])
                     lone_bytes += item.byte_size + BESIDE_BYTES
@@ -158,12 +159,12 @@ class Gathering:
         """How long what waits may go on doing so."""
         return max(self._until - self._clock(), 0)
 
-    def _hold(self, execution: StreamExecution) -> None:
-        """Have an execution wait for others."""
+    def _begin_to_wait(self, header: EncodedHeader) -> Stack:
+        """Give the stack of a header of which no execution waits."""
         if not self.waiting:
             self._until = self._clock() + self._longest_hold_s
-        self.waiting.setdefault(execution.encoded, []).append(execution)
-        self.byte_size += execution.byte_size + BESIDE_BYTES
+        stack = self.waiting[header] = []
+        return stack
 
     def _due(self, *, is_all: bool, is_patient: bool) -> list[Stack]:
         """Take those that wait and are worth a message; all of them where something has waited for too long."""
@@ -187,7 +188,7 @@ class Gathering:
         # Not all have the same size: strings may be of any length.
         self.byte_size -= sum([execution.byte_size for execution in taken]) + len(taken) * BESIDE_BYTES
         wanted = [execution for execution in taken if execution.id in self._wanted]
-        self._count(self._flow_of(header), *wanted)
+        self._count(self._flow_of(header), wanted)
         most = header.most_stacked
         return [wanted[start : start + most] for start in range(0, len(wanted), most)]
 
@@ -203,7 +204,7 @@ class Gathering:
             flow = self._flows[header] = Flow()
         return flow
 
-    def _count(self, flow: Flow, *sent: StreamExecution) -> None:
+    def _count(self, flow: Flow, sent: Stack) -> None:
         """Count executions as under way."""
         flow.sent += len(sent)
         flow.latest = len(sent)

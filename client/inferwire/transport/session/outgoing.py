@@ -43,31 +43,37 @@ class Outgoing:
     def __repr__(self) -> str:
         return f"<Outgoing: {'asleep' if self.is_asleep else 'awake'}, {self._gathering!r}>"
 
-    def put(self, execution: StreamExecution, send: Callable[[Shipment], None] | None = None) -> None:
-        """Queue an execution, or send it, and what else is due, from here where that is worthwhile and small enough.
+    def put(self, execution: StreamExecution) -> bool:
+        """Queue an execution, and tell whether whoever did is to `send` it or to `wake` the writing thread.
 
-        Worthwhile means that as many executions of this header wait as are under way, or where none is, as went out in
-        its last message. Else the writing thread sends it: once no more come, once it has sent what it is sending, or
-        at once where it is large.
-
-        Args:
-            execution: What is to go.
-            send: Sends a shipment without waiting for room; None where the writing thread alone can. Nobody is given
-                another before it returns: what cancels an execution must not overtake it, nor must one that begins
-                behind that.
+        Else that sends it: once no more come, or once it has sent what it is sending.
         """
         gathering = self._gathering
         gathering.new.append(execution)
-        if self._is_sending or (send is None and not self.is_asleep):
+        if self._is_sending:
             # The writing thread looks at what is new before it sleeps.
-            return
+            return False
         if gathering.is_undue(execution):
             if self.is_asleep and not self._is_timed:
-                self._wake()
-            return
+                self.wake()
+            return False
+        return True
+
+    def send(self, execution: StreamExecution, send: Callable[[Shipment], None]) -> None:
+        """Send an execution that was put, and what else is due, where that is worthwhile and small enough.
+
+        Worthwhile means that as many executions of this header wait as are under way, or where none is, as went out in
+        its last message. Else the writing thread is woken: a large one it sends at once.
+
+        Args:
+            execution: What was put.
+            send: Sends a shipment without waiting for room. Nobody is given another before it returns: what cancels an
+                execution must not overtake it, nor must one that begins behind that.
+        """
+        gathering = self._gathering
         byte_size = gathering.byte_size + len(gathering.new) * execution.byte_size
-        if send is None or byte_size > AT_ONCE_BYTES or self._turn.locked():
-            self._wake()
+        if byte_size > AT_ONCE_BYTES or self._turn.locked():
+            self.wake()
             return
         # Entered, which a signal's handler cannot come between. Who has taken it since has it for a moment.
         with self._turn:
@@ -81,24 +87,30 @@ class Outgoing:
                     # It is for the writing thread.
                     self.end()
                 elif self.is_asleep and gathering.waiting and (not self._is_timed or gathering.is_any_due()):
-                    self._wake()
+                    self.wake()
             if shipment.stacks or shipment.cancels:
                 send(shipment)
+
+    def wake(self) -> None:
+        """Have the writing thread look for something to send, if it sleeps."""
+        if self.is_asleep:
+            self.is_asleep = False
+            self._wakes.put(None)
 
     def withdraw(self, execution: StreamExecution) -> None:
         """Queue the cancelling of an execution that was put before."""
         self._gathering.new.append(Withdrawn(execution))
-        self._wake()
+        self.wake()
 
     def end(self) -> None:
         """Send nothing that is put from now on."""
         self._gathering.new.append(End.END)
-        self._wake()
+        self.wake()
 
     def interrupt(self) -> None:
         """Make `take` return, even with an empty shipment; until it is called again, nobody else is given one."""
         self._is_sending = self._is_interrupted = True
-        self._wake()
+        self.wake()
 
     def answers_came(self) -> None:
         """Look again whether what waits for others is due, since fewer executions are under way."""
@@ -106,11 +118,11 @@ class Outgoing:
         if not self.is_asleep or not (gathering.waiting or gathering.new):
             return
         if not self._turn.acquire(blocking=False):
-            self._wake()
+            self.wake()
             return
         try:
             if gathering.look_again():
-                self._wake()
+                self.wake()
         finally:
             self._turn.release()
 
@@ -137,8 +149,3 @@ class Outgoing:
             with suppress(Empty):
                 self._wakes.get(timeout=gathering.time_left_s() if self._is_timed else None)
         self.is_asleep = False
-
-    def _wake(self) -> None:
-        if self.is_asleep:
-            self.is_asleep = False
-            self._wakes.put(None)

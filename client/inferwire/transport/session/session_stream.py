@@ -84,26 +84,32 @@ class SessionStream:
         execution.byte_size = byte_size
         execution.flow = None
         self._pending[id_] = execution
-        if self._send is None:
-            self._outgoing.put(execution)
-        else:
-            sending = _Sending(self._send)
-            try:
-                self._outgoing.put(execution, sending.send)
-            except BaseException:
-                if sending.went:
-                    # Others' executions may be in the message.
-                    self.cancel(execution)
-                    raise
-                self._pending.pop(id_, None)
-                if sending.shipment == Shipment([[execution]]):
-                    self._outgoing.withdraw(execution)
+        sending = None
+        try:
+            if self._outgoing.put(execution):
+                if self._send is None:
+                    self._outgoing.wake()
                 else:
-                    # Executions of others may have been taken to be sent; the stream's end sends them again.
-                    self._carrier.cancel()
-                raise
+                    sending = _Sending(self._send)
+                    self._outgoing.send(execution, sending.send)
+        except BaseException:
+            self._undo(execution, sending)
+            raise
         if self._ended is not None and self._pending.pop(id_, None):
             execution.fail(Outcome(error=self._ended))
+
+    def _undo(self, execution: StreamExecution, sending: _Sending | None) -> None:
+        """Drop an execution whose submitter was interrupted as it put or sent it, and leave nothing half done."""
+        if sending is not None and sending.went:
+            # Others' executions may be in the message.
+            self.cancel(execution)
+            return
+        self._pending.pop(execution.id, None)
+        if sending is not None and sending.shipment == Shipment([[execution]]):
+            self._outgoing.withdraw(execution)
+        else:
+            # Executions of others may have been taken to be sent; the stream's end sends them again.
+            self._carrier.cancel()
 
     def cancel(self, execution: StreamExecution) -> None:
         """Drop an execution's outcome and tell the server, unless it has ended.

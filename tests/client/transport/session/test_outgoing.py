@@ -36,7 +36,8 @@ class Rig:
 
     def put(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
         execution = self.make(header, byte_size)
-        self.outgoing.put(execution)
+        if self.outgoing.put(execution):
+            self.outgoing.wake()
         return execution
 
     def make(self, header: EncodedHeader, byte_size: int = 1) -> StreamExecution:
@@ -172,7 +173,8 @@ def put_and_take(rig: Rig, header: EncodedHeader, byte_size: int = 1) -> list[li
 
 def taken_with(rig: Rig, execution: StreamExecution) -> list[list[int]] | None:
     sent: list[Shipment] = []
-    rig.outgoing.put(execution, sent.append)
+    if rig.outgoing.put(execution):
+        rig.outgoing.send(execution, sent.append)
     return ids(*sent) if sent else None
 
 
