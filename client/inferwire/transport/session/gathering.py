@@ -20,8 +20,9 @@ from inferwire.transport.session.stream_execution import BESIDE_BYTES, EncodedHe
 MOST_EXECUTIONS = 64
 """How many executions, or stacks of them, one message carries at the most, so that answers begin to come early."""
 
-MOST_BYTES = 1 << 20
-"""How many bytes one message gathers; a single execution may have more."""
+MOST_BYTES = 1 << 19
+"""How many bytes one message gathers; a single execution may have more. With twice as many, two pictures of 602 KB
+travel as one, and none begins before both have come: with four in flight over 10 ms that is a seventh fewer."""
 
 LONGEST_HOLD_S = 0.002
 """How long an execution waits for others at the most, should what is under way take longer than it did."""
