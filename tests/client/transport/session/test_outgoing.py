@@ -127,6 +127,13 @@ def test_a_message_has_no_more_of_them_than_a_server_takes_however_small_they_ar
     assert 10_000 < sum(map(len, rig.taken())) <= 65536
 
 
+def test_of_two_pictures_neither_has_to_wait_until_the_other_has_come(rig: Rig) -> None:
+    header = EncodedHeader(b"")
+    for _ in range(2):
+        rig.put(header, 3 * 224 * 224 * 4)
+    assert [rig.taken(), rig.taken()] == [[[1]], [[2]]]
+
+
 def test_a_lone_one_never_waits(rig: Rig) -> None:
     header = stackable()
     rig.under_way(header, 0)
