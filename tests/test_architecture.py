@@ -216,7 +216,7 @@ def http2_knows_no_calls(found: Import) -> bool:
         HTTP2,
         *(
             f"{SERVER_TRANSPORT}.{name}"
-            for name in ("accepting", "awaited", "life_signs", "open_connections", "peers", "taking_over", "turns")
+            for name in ("accepting", "awaited", "keepalive", "open_connections", "peers", "taking_over", "turns")
         ),
     )
     others = found.is_of("inferwire_server", "inferwire_proto", "grpc", "google") and not is_known

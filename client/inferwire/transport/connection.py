@@ -24,10 +24,10 @@ from inferwire.transport import rpc
 from inferwire.transport.address import Address, SocketPlace, addresses_of
 from inferwire.transport.channel import open_channel
 from inferwire.transport.credentials import Credentials
-from inferwire.transport.patience import Patience
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.socket_carrier import IS_OFFERED, SocketCarrier, place_text
+from inferwire.transport.timeouts import Timeouts
 from inferwire.version import CLIENT
 from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello, SessionWelcome
 
@@ -127,12 +127,12 @@ class Connection:
     """
 
     def __init__(
-        self, address: Address, patience: Patience, credentials: Credentials, opened: Callable[[], object]
+        self, address: Address, timeouts: Timeouts, credentials: Credentials, opened: Callable[[], object]
     ) -> None:
         """Begin without a link; `opened` is called with each that is opened. It must not wait for this one."""
         self._opened = opened
         self._address = address
-        self._patience = patience
+        self._timeouts = timeouts
         self._credentials = credentials
         self._lock = threading.Lock()
         self._link: Link | None = None
@@ -286,13 +286,13 @@ class Connection:
 
     def _greet(self, session_id: str, opening: Opening) -> Link:
         """Open a channel and a stream that resumes a session, or opens a new one."""
-        channel = open_channel(self._address, self._patience, self._credentials)
+        channel = open_channel(self._address, self._timeouts, self._credentials)
         caller = self._credentials.metadata
         stream: SessionStream | None = None
         try:
             greeting = SessionHello(client=CLIENT, session_id=session_id)
             carrier = GrpcCarrier(channel, str(self._address), caller)
-            stream = SessionStream(carrier, str(self._address), greeting, self._patience.connect_s)
+            stream = SessionStream(carrier, str(self._address), greeting, self._timeouts.connect_s)
             opening.greet(Link(channel, stream, caller))
             stream = self._beside(stream)
             return Link(channel, stream, caller)
@@ -339,9 +339,9 @@ class Connection:
                 _LOG.debug("the session at %s is not at %s: %s", self._address, place_text(place), error)
                 may_again = again_left > 0
             took_s = monotonic() - began_at
-            if took_s > self._patience.connect_s:
+            if took_s > self._timeouts.connect_s:
                 break
-            if may_again and took_s < self._patience.socket_s:
+            if may_again and took_s < self._timeouts.socket_s:
                 again_left -= 1
                 places.append(place)
         return None
@@ -356,8 +356,8 @@ class Connection:
         carrier: SocketCarrier | None = None
         try:
             tls = self._credentials.tls_context() if self._address.is_secure else None
-            carrier = SocketCarrier(place, self._patience, tls, self._address.host)
-            return SessionStream(carrier, str(self._address), greeting, self._patience.socket_s)
+            carrier = SocketCarrier(place, self._timeouts, tls, self._address.host)
+            return SessionStream(carrier, str(self._address), greeting, self._timeouts.socket_s)
         except SessionExpired:
             raise
         except (InferwireError, OSError) as error:

@@ -7,7 +7,7 @@
 
 Beside them is what several need. Of connections: how they begin (`listening`, `unix_socket`, `accepting`, and `tls`
 with `certificate`), take turns (`turns`), go to another protocol (`taking_over`), and end (`open_connections`,
-`draining`). A peer that says nothing is asked whether it is there (`life_signs`); one that is there, and does not go on
+`draining`). A peer that says nothing is asked whether it is there (`keepalive`); one that is there, and does not go on
 with what it has begun, is given up for that (`awaited`). Of calls: whose they are (`peers`, `request_ids`, `adoption`),
 what they carry (`raw_inputs`, `compression`), and what is told to a caller whose call fails (`refusing`).
 """

@@ -24,7 +24,7 @@ from inferwire.transport import connection
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Connection
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.patience import Patience
+from inferwire.transport.timeouts import Timeouts
 
 WHERE = (PACKAGE, str(Path(grpc.__file__).parent), threading.__file__)
 """Whose steps a caller takes as it connects."""
@@ -41,7 +41,7 @@ def serving(server: Served) -> Generator[Served]:
 
 
 def connect_to(server: ScriptedServer) -> GrpcTransport:
-    return GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    return GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Timeouts(TIMEOUT_S))
 
 
 def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
