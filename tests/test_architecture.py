@@ -56,7 +56,7 @@ SERVER_FOLDERS = {
     "transport": "core bugs",
     "transport.http": "core transport gil_thread",
     "transport.http2": "transport",
-    "transport.oip": "core service open_inference log_words",
+    "transport.oip": "core service open_inference log_options",
     "transport.v1": "core service transport",
     "transport.session": "core service transport transport.v1",
     "transport.rest": "core service transport transport.http transport.oip gil_thread",
@@ -216,7 +216,15 @@ def http2_knows_no_calls(found: Import) -> bool:
         HTTP2,
         *(
             f"{SERVER_TRANSPORT}.{name}"
-            for name in ("accepting", "awaited", "keepalive", "open_connections", "peers", "taking_over", "turns")
+            for name in (
+                "accepting",
+                "keepalive",
+                "open_connections",
+                "peers",
+                "protocol_switch",
+                "stall_timer",
+                "turns",
+            )
         ),
     )
     others = found.is_of("inferwire_server", "inferwire_proto", "grpc", "google") and not is_known

@@ -21,8 +21,8 @@ from inferwire_server.openvino_backend.compile_cache import alone_in
 from inferwire_server.settings import Settings
 from inferwire_server.workers.followers import Followers, WorkerEnded
 from inferwire_server.workers.hang_detection import HangLimits, attend
-from inferwire_server.workers.meeting import meeting
 from inferwire_server.workers.processes import workers_of
+from inferwire_server.workers.socket_folder import socket_folder
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 LIMIT_S = 60
@@ -94,7 +94,7 @@ async def a_follower(settings: Settings, temporary: Path, **limits: float) -> As
         patch.setattr(tempfile, "tempdir", None)
         async with (
             asyncio.timeout(LIMIT_S),
-            meeting(workers_of(Settings(workers=2))) as workers,
+            socket_folder(workers_of(Settings(workers=2))) as workers,
             Followers(workers, 0, replace(HangLimits(), **limits)) as followers,
         ):
             followers.begin(settings)

@@ -18,7 +18,7 @@ from inferwire_server.transport.http2.frames import ConnectionFailed
 from inferwire_server.transport.http2.outflow import Piece, Write
 from inferwire_server.transport.keepalive import Keepalive, PeerTimeouts, Verdict
 from inferwire_server.transport.peers import peer_of
-from inferwire_server.transport.taking_over import Other
+from inferwire_server.transport.protocol_switch import ProtocolSwitch
 from inferwire_server.transport.turns import Turns
 
 H = TypeVar("H")
@@ -70,7 +70,7 @@ class Http2Surroundings(Generic[H]):
     on_made: Callable[[Http2Protocol[H]], object]
     on_lost: Callable[[Http2Protocol[H]], object]
     not_http2: bytes
-    other: Other | None
+    other: ProtocolSwitch | None
     timeouts: Http2Timeouts
     turns: Turns
 

@@ -17,7 +17,7 @@ from inferwire_server.transport.http2.outflow import Write
 from inferwire_server.transport.http2.protocol import Http2Protocol, Http2Surroundings, Http2Timeouts
 from inferwire_server.transport.keepalive import Keepalive, PeerTimeouts, Verdict
 from inferwire_server.transport.open_connections import OpenConnections
-from inferwire_server.transport.taking_over import Other
+from inferwire_server.transport.protocol_switch import ProtocolSwitch
 from inferwire_server.transport.turns import Turns
 
 H = TypeVar("H")
@@ -39,7 +39,7 @@ class Http2Server(Generic[H]):
         connect: Connect[H],
         not_http2: bytes,
         timeouts: Http2Timeouts | None = None,
-        other: Other | None = None,
+        other: ProtocolSwitch | None = None,
     ) -> None:
         self._connect = connect
         self._timeouts = timeouts or Http2Timeouts()

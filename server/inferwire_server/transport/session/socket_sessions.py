@@ -14,9 +14,9 @@ from inferwire_proto.unix_sockets import make_room
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.keepalive import PeerTimeouts
+from inferwire_server.transport.protocol_switch import ProtocolSwitch
 from inferwire_server.transport.session.greeting import SessionTerms
 from inferwire_server.transport.session.socket_session import GiveTo, SessionSurroundings, SocketSession
-from inferwire_server.transport.taking_over import Other
 from inferwire_server.transport.turns import Turns
 
 _TICK_S = 1.0
@@ -49,7 +49,7 @@ class SocketSessions:
         are_taken: bool = True,
     ) -> None:
         self.terms = SessionTerms(max_message_bytes, takes_sockets=are_taken)
-        self.other = Other(frames.PREFACE, self.take_over) if are_taken else None
+        self.other = ProtocolSwitch(frames.PREFACE, self.take_over) if are_taken else None
         self.drain = Drain()
         self.turns = Turns()
         self._around = SessionSurroundings(
