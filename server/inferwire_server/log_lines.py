@@ -1,4 +1,4 @@
-"""Where log lines go: to whoever reads stderr, and nowhere while nobody does, so that no call waits for that."""
+"""Writes log lines to stderr without blocking: a line is lost where nobody reads, and no call waits for that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gRPC's work out of reach of the handlers of signals, which Python runs on its main thread alone."""
+"""Runs gRPC's calls off the main thread, where no signal's handler that raises can interrupt them half way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workers of one server ask of each other: calls that are not the business of the one they arrive at alone.
+"""Calls that one worker of several cannot answer alone, and how the workers of a server ask each other.
 
 What a crew, a lead and a follower are is said in `inferwire_server.crew`.
 

@@ -1,4 +1,4 @@
-"""What a server shows its callers where it is one worker of several: behind each call is the whole crew."""
+"""Puts the whole crew behind a worker's calls: what relays them goes around its HTTP application and its gRPC calls."""
 
 from __future__ import annotations
 
