@@ -18,7 +18,7 @@ from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import CompiledModels
-from inferwire.transport.connection import Connection, Link
+from inferwire.transport.connection import Connection
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
     Blobs,
@@ -39,6 +39,7 @@ from inferwire.transport.grpc_states import GrpcStates
 from inferwire.transport.grpc_tensors import GrpcTensors
 from inferwire.transport.lending import Lending
 from inferwire.transport.lent_memory import Lend
+from inferwire.transport.link import Link
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.served_models import what_there_is
 from inferwire.transport.submission import Retries, Submission

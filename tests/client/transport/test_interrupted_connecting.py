@@ -20,7 +20,7 @@ from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer, result, sent, submit, values_of
 
 import inferwire as ov
-from inferwire.transport import connection
+from inferwire.transport import connection, link
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Connection
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -206,7 +206,7 @@ def test_who_waits_is_told_of_a_failure_before_what_is_left_of_it_is_closed(
 ) -> None:
     channel = Unclosable()
     with monkeypatch.context() as patch, ThreadPoolExecutor(1) as threads:
-        patch.setattr(connection, "open_channel", channel.opened)
+        patch.setattr(link, "open_channel", channel.opened)
         try:
             with pytest.raises(RuntimeError, match="can't start new thread"):
                 threads.submit(submit, transport, Endings()).result(TIMEOUT_S)

@@ -33,9 +33,10 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
-from inferwire.transport.connection import Connection, Link
+from inferwire.transport.connection import Connection
 from inferwire.transport.credentials import credentials_for
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.link import Link
 from inferwire.transport.timeouts import Timeouts
 from inferwire_proto import frames
 from inferwire_proto.errors import CODE_METADATA
@@ -152,7 +153,7 @@ def test_a_load_balancer_that_leads_nowhere_else_is_not_asked_for_ever() -> None
 
 
 def test_a_load_balancer_is_asked_again_no_longer_than_a_server_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inferwire.transport.connection.monotonic", partial(next, count(0, 1)))
+    monkeypatch.setattr("inferwire.transport.link.monotonic", partial(next, count(0, 1)))
     server = BalancedServer(1000)
     with stopping(server), connected(server, socket_s=3) as transport:
         check_answered(server, transport)
@@ -197,7 +198,7 @@ def test_of_a_hosts_addresses_the_one_is_found_that_the_server_has() -> None:
 
 @pytest.mark.usefixtures("two_addresses")
 def test_a_hosts_addresses_are_tried_no_longer_than_a_server_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inferwire.transport.connection.monotonic", partial(next, count(0, TIMEOUT_S + 1)))
+    monkeypatch.setattr("inferwire.transport.link.monotonic", partial(next, count(0, TIMEOUT_S + 1)))
     dialled = SimpleQueue[socket.socket]()
     with serving(stranger=dialled.put) as server:
         address = parse_address(f"localhost:{server.port}")
