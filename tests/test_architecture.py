@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -77,6 +78,8 @@ CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "
 OPENVINO_BACKEND = "inferwire_server.openvino_backend"
 MANY_MODULES = 10
 """A folder of so many says what each of them is for."""
+MIRROR = ROOT / "client/inferwire"
+"""Its docstring is for its users: what is in it is said in docs/architecture.md."""
 
 CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "openvino")
 """What the client may import besides the standard library; `openvino` has a rule of its own."""
@@ -352,9 +355,8 @@ def test_every_folder_of_the_server_is_listed() -> None:
 
 def modules_in(folder: Path) -> set[str]:
     """Name the modules and folders in a folder."""
-    return {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} - {
-        "__init__"
-    }
+    found = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    return found - {"__init__", "__main__"}
 
 
 @pytest.mark.parametrize(
@@ -362,14 +364,21 @@ def modules_in(folder: Path) -> set[str]:
     [
         path.parent
         for package in PACKAGES
-        for path in sorted(package.glob("*/**/__init__.py"))
-        if len(modules_in(path.parent)) >= MANY_MODULES
+        for path in sorted(package.rglob("__init__.py"))
+        if len(modules_in(path.parent)) >= MANY_MODULES and path.parent != MIRROR
     ],
     ids=lambda folder: folder.relative_to(ROOT).as_posix(),
 )
 def test_a_folder_of_many_modules_says_what_each_is_for(folder: Path) -> None:
     said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
     assert [module for module in sorted(modules_in(folder)) if f"`{module}`" not in said] == []
+
+
+def test_the_page_names_what_is_in_the_mirror() -> None:
+    (folders,) = re.findall(
+        r"## The folders\n(.*?)\n## ", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert modules_in(MIRROR) - set(re.findall(r"\w+", folders)) == set()
 
 
 def test_every_package_is_read() -> None:
