@@ -83,7 +83,7 @@ async def test_another_worker_knows_a_request_by_the_id_that_its_caller_is_told(
             assert (await answer_of(relayed(crew, other_workers, Refusals()), call)).body == b"mine"
 
 
-async def test_a_worker_that_does_not_know_its_colleague_is_a_fault_of_the_server(other: Crew) -> None:
+async def test_a_worker_that_does_not_know_another_is_a_fault_of_the_server(other: Crew) -> None:
     crew = Crew(0, 2, other.folder, "another token")
     async with OtherWorkers(crew) as other_workers:
         answer = await answer_of(relayed(crew, other_workers, Refusals()), JOB)
