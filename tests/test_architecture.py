@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -28,7 +29,7 @@ COMMANDS = ("bench", "demo", "infer", "models", "top")
 CLIENT_LAYERS = tuple(
     tuple(f"inferwire.{name}" for name in layer.split())
     for layer in (
-        "arguments completion errors latch not_offered process user_warnings version",
+        "arguments errors latch not_offered process tab_completion user_warnings version",
         "values",
         "graph",
         "transport",
@@ -45,20 +46,40 @@ CLIENT_LAYERS = tuple(
     )
 )
 """The client's folders and modules from the lowest to the highest."""
-COMPOSITION = tuple(
-    f"inferwire_server.{name}"
-    for name in ("process", "server", "sockets", "renewals", "composition", "from_settings", "traces")
-)
-COUNTS = ("inferwire_server.metrics", "inferwire_server.tallies")
+SERVER_FOLDERS = {
+    "core": "",
+    "host": "core",
+    "open_inference": "core",
+    "engine": "core bugs call_threads",
+    "openvino_backend": "core engine.backend",
+    "repository": "core engine open_inference",
+    "service": "core host engine repository call_threads gil_thread tallies",
+    "transport": "core bugs",
+    "transport.http": "core transport gil_thread",
+    "transport.http2": "transport",
+    "transport.oip": "core service open_inference log_options",
+    "transport.v1": "core service transport",
+    "transport.session": "core service transport transport.v1",
+    "transport.rest": "core service transport transport.http transport.oip gil_thread",
+    "transport.rpc": (
+        "core service transport transport.http2 transport.oip transport.v1 transport.session open_inference"
+    ),
+    "transport.relay": (
+        "core service transport transport.http transport.session transport.rpc open_inference gil_thread crew"
+    ),
+    "workers": "host process settings crew log_lines",
+}
+"""The server's folders, and what each may know of the server beside `errors`: other folders, without those in them, and
+modules that stand beside the folders. `transport` alone is the modules that stand beside its folders."""
 OPEN_INFERENCE = "inferwire_server.open_inference"
 OIP_STUBS = f"{OPEN_INFERENCE}.stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
 CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")
 OPENVINO_BACKEND = "inferwire_server.openvino_backend"
-REPOSITORY = "inferwire_server.repository"
-HOST = "inferwire_server.host"
-LISTED = ("core/scheduling", "openvino_backend", "repository", "transport", "transport/http", "transport/http2")
-"""The server's folders of many modules: what each module is for is said where the folder is."""
+MANY_MODULES = 10
+"""A folder of so many says what each of them is for."""
+MIRROR = ROOT / "client/inferwire"
+"""Its docstring is for its users: what is in it is said in docs/architecture.md."""
 
 CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "openvino")
 """What the client may import besides the standard library; `openvino` has a rule of its own."""
@@ -133,6 +154,11 @@ def all_imports() -> tuple[Import, ...]:
     )
 
 
+def server_folder(module: str) -> str | None:
+    """Give the innermost of `SERVER_FOLDERS` that a module lies in; None for what stands beside them."""
+    return max((name for name in SERVER_FOLDERS if lies_in(module, f"inferwire_server.{name}")), key=len, default=None)
+
+
 # The rules: each takes an import and says whether it breaks it.
 
 
@@ -169,68 +195,19 @@ def transport_is_reached_by_its_protocol(found: Import) -> bool:
     return found.is_of(CLIENT_TRANSPORT) and not (makes_one or found.is_of(*seam))
 
 
-def core_is_pure(found: Import) -> bool:
-    """Keep clocks, threads, sockets and every other layer out of the core."""
-    if not lies_in(found.importer, "inferwire_server.core"):
+def server_folders_know_those_listed(found: Import) -> bool:
+    """Let each folder of the server know what `SERVER_FOLDERS` lists for it."""
+    own = server_folder(found.importer)
+    if own is None or not found.is_of("inferwire_server") or server_folder(found.name) == own:
         return False
-    allowed = found.is_of("inferwire_server.core", "inferwire_server.errors")
-    return (found.is_of("inferwire_server") and not allowed) or found.is_of(
-        *CLOCKS_AND_THREADS, *WEB, "grpc", "openvino"
-    )
+    names = [f"inferwire_server.{name}" for name in ("errors", *SERVER_FOLDERS[own].split())]
+    # Of a folder its own modules, and not the folders in it; of an `engine.backend` that module alone.
+    return not any(found.is_of(name) and server_folder(found.name) == server_folder(name) for name in names)
 
 
-def host_knows_only_core(found: Import) -> bool:
-    """Let what is had of the machine know nothing of what is done with it."""
-    allowed = found.is_of(HOST, "inferwire_server.core", "inferwire_server.errors")
-    return lies_in(found.importer, HOST) and found.is_of("inferwire_server") and not allowed
-
-
-def engine_knows_only_core(found: Import) -> bool:
-    """Keep whatever stands on the engine, and what is behind its backend, out of it."""
-    return lies_in(found.importer, "inferwire_server.engine") and found.is_of(
-        HOST, OPENVINO_BACKEND, REPOSITORY, "inferwire_server.service", *COUNTS, *COMPOSITION, SERVER_TRANSPORT
-    )
-
-
-def repository_stands_on_the_engine(found: Import) -> bool:
-    """Keep the service, the transports and the runtime out of the repository."""
-    return lies_in(found.importer, REPOSITORY) and found.is_of(
-        OPENVINO_BACKEND, "inferwire_server.service", *COUNTS, *COMPOSITION, SERVER_TRANSPORT
-    )
-
-
-def backend_knows_its_protocol(found: Import) -> bool:
-    """Let what runs models know of the engine no more than what is asked of it."""
-    is_known = found.is_of("inferwire_server.core", "inferwire_server.engine.backend", "inferwire_server.errors")
-    return (
-        lies_in(found.importer, OPENVINO_BACKEND)
-        and found.is_of("inferwire_server")
-        and not (is_known or found.is_of(OPENVINO_BACKEND))
-    )
-
-
-def service_has_no_transport(found: Import) -> bool:
-    """Keep sockets, the composition root and OpenVINO out of the service."""
-    return lies_in(found.importer, "inferwire_server.service") and found.is_of(
-        *COMPOSITION, OPENVINO_BACKEND, SERVER_TRANSPORT, *WEB, "grpc", "openvino"
-    )
-
-
-def transport_calls_the_service(found: Import) -> bool:
-    """Let a transport reach the engine through the service alone."""
-    return lies_in(found.importer, SERVER_TRANSPORT) and found.is_of(
-        "inferwire_server.engine", HOST, REPOSITORY, OPENVINO_BACKEND, *COMPOSITION
-    )
-
-
-def faces_never_meet(found: Import) -> bool:
-    """Let gRPC's calls and REST's know nothing of each other, and the HTTP port neither's, nor sessions."""
-    rest, rpc, http, session = (f"{SERVER_TRANSPORT}.{folder}" for folder in ("rest", "rpc", "http", "session"))
-    return (
-        (lies_in(found.importer, rest) and found.is_of(rpc))
-        or (lies_in(found.importer, rpc) and found.is_of(rest, http))
-        or (lies_in(found.importer, http) and found.is_of(rest, rpc, session))
-    )
+def core_is_pure(found: Import) -> bool:
+    """Keep clocks, threads and sockets out of the core."""
+    return lies_in(found.importer, "inferwire_server.core") and found.is_of(*CLOCKS_AND_THREADS)
 
 
 def http2_knows_no_calls(found: Import) -> bool:
@@ -242,19 +219,19 @@ def http2_knows_no_calls(found: Import) -> bool:
         HTTP2,
         *(
             f"{SERVER_TRANSPORT}.{name}"
-            for name in ("accepting", "awaited", "life_signs", "open_connections", "peers", "taking_over", "turns")
+            for name in (
+                "accepting",
+                "stall_timer",
+                "keepalive",
+                "open_connections",
+                "peers",
+                "protocol_switch",
+                "turns",
+            )
         ),
     )
     others = found.is_of("inferwire_server", "inferwire_proto", "grpc", "google") and not is_known
     return others or (found.is_of(*CLOCKS_AND_THREADS) and not does_io)
-
-
-def no_layer_knows_of_processes(found: Import) -> bool:
-    """Let each worker be a server like any other: of others is known where they start, and where one asks another."""
-    layers = ("core", "host", "engine", "openvino_backend", "repository", "service", "transport")
-    is_below = lies_in(found.importer, *(f"inferwire_server.{layer}" for layer in layers))
-    asks = lies_in(found.importer, f"{SERVER_TRANSPORT}.relay") and found.is_of("inferwire_server.crew")
-    return is_below and found.is_of("inferwire_server.workers", "inferwire_server.crew") and not asks
 
 
 def openvino_in_its_backend(found: Import) -> bool:
@@ -294,12 +271,6 @@ def oip_stubs_in_the_server(found: Import) -> bool:
     return found.is_of(OIP_STUBS) and not lies_in(found.importer, SERVER_TRANSPORT, OPEN_INFERENCE)
 
 
-def configurations_know_only_core(found: Import) -> bool:
-    """Let what reads a model's configuration know nothing of who has one read."""
-    allowed = found.is_of(OPEN_INFERENCE, "inferwire_server.core", "inferwire_server.errors")
-    return lies_in(found.importer, OPEN_INFERENCE) and found.is_of("inferwire_server") and not allowed
-
-
 def cli_starts_light(found: Import) -> bool:
     """Let the command begin, and name what is missing, before either side is imported."""
     entry = found.importer in {
@@ -328,23 +299,15 @@ RULES: tuple[Rule, ...] = (
     client_needs_three_packages,
     client_layers_know_those_below,
     transport_is_reached_by_its_protocol,
+    server_folders_know_those_listed,
     core_is_pure,
-    host_knows_only_core,
-    engine_knows_only_core,
-    backend_knows_its_protocol,
-    repository_stands_on_the_engine,
-    service_has_no_transport,
-    transport_calls_the_service,
-    faces_never_meet,
     http2_knows_no_calls,
-    no_layer_knows_of_processes,
     openvino_in_its_backend,
     grpc_in_transports,
     opentelemetry_in_traces,
     web_in_transports,
     stubs_in_transports,
     oip_stubs_in_the_server,
-    configurations_know_only_core,
     cli_starts_light,
     commands_know_no_side,
 )
@@ -383,12 +346,39 @@ def test_every_part_of_the_client_is_in_a_layer() -> None:
     assert [name for name in sorted(modules) if not lies_in(name, *chain.from_iterable(CLIENT_LAYERS))] == []
 
 
-@pytest.mark.parametrize("name", LISTED)
-def test_a_folder_of_many_modules_says_what_each_is_for(name: str) -> None:
-    folder = ROOT / "server/inferwire_server" / name
+def test_every_folder_of_the_server_is_listed() -> None:
+    server = ROOT / "server/inferwire_server"
+    folders = [*server.glob("*/__init__.py"), *(server / "transport").glob("*/__init__.py")]
+    names = {path.parent.relative_to(server).as_posix().replace("/", ".") for path in folders}
+    assert names == set(SERVER_FOLDERS)
+
+
+def modules_in(folder: Path) -> set[str]:
+    """Name the modules and folders in a folder."""
+    found = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    return found - {"__init__", "__main__"}
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        path.parent
+        for package in PACKAGES
+        for path in sorted(package.rglob("__init__.py"))
+        if len(modules_in(path.parent)) >= MANY_MODULES and path.parent != MIRROR
+    ],
+    ids=lambda folder: folder.relative_to(ROOT).as_posix(),
+)
+def test_a_folder_of_many_modules_says_what_each_is_for(folder: Path) -> None:
     said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
-    modules = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert [module for module in sorted(modules - {"__init__"}) if f"`{module}`" not in said] == []
+    assert [module for module in sorted(modules_in(folder)) if f"`{module}`" not in said] == []
+
+
+def test_the_page_names_what_is_in_the_mirror() -> None:
+    (folders,) = re.findall(
+        r"## The folders\n(.*?)\n## ", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert modules_in(MIRROR) - set(re.findall(r"\w+", folders)) == set()
 
 
 def test_every_package_is_read() -> None:
@@ -411,26 +401,9 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (client_layers_know_those_below, "inferwire.tensors.tensor", "from inferwire import properties"),
     (client_layers_know_those_below, "inferwire.errors", "from inferwire.values.types import Type"),
     (core_is_pure, "inferwire_server.core.scheduling.queue", "from time import monotonic"),
-    (core_is_pure, "inferwire_server.core.scheduling.queue", "from inferwire_server import engine"),
-    (host_knows_only_core, HOST, "from inferwire_server.repository.folder import Repository"),
-    (
-        engine_knows_only_core,
-        "inferwire_server.engine.device",
-        "from inferwire_server.service import Service",
-    ),
-    (backend_knows_its_protocol, OPENVINO_BACKEND, "from inferwire_server.engine.device import Device"),
-    (repository_stands_on_the_engine, REPOSITORY, "from inferwire_server.service import Services"),
-    (repository_stands_on_the_engine, REPOSITORY, "from inferwire_server.tallies import Tallies"),
-    (service_has_no_transport, "inferwire_server.service", "import inferwire_server.transport.rest"),
-    (transport_calls_the_service, "inferwire_server.transport.rest", "import inferwire_server.engine.device"),
-    (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.rest.app"),
-    (faces_never_meet, f"{SERVER_TRANSPORT}.http.server", f"import {SERVER_TRANSPORT}.session.socket_sessions"),
     (http2_knows_no_calls, f"{HTTP2}.server", "import grpc"),
     (http2_knows_no_calls, f"{HTTP2}.stream", f"from {SERVER_TRANSPORT}.rpc.call import RpcCall"),
     (http2_knows_no_calls, f"{HTTP2}.connection", "import asyncio"),
-    (no_layer_knows_of_processes, "inferwire_server.service", "from inferwire_server.workers import processes"),
-    (no_layer_knows_of_processes, f"{SERVER_TRANSPORT}.rest.app", "from inferwire_server.crew import Crew"),
-    (no_layer_knows_of_processes, f"{SERVER_TRANSPORT}.relay.front", "import inferwire_server.workers.processes"),
     (openvino_in_its_backend, "inferwire_server.engine.device", "def f():\n    import openvino"),
     (openvino_in_its_backend, "inferwire.core", "import openvino as ov"),
     (grpc_in_transports, "inferwire_server.service", "from grpc import aio"),
@@ -439,10 +412,35 @@ VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (stubs_in_transports, "inferwire.core", "from inferwire_proto.inferwire.v1 import types_pb2"),
     (oip_stubs_in_the_server, "inferwire.transport.oip", f"import {OIP_STUBS}"),
     (oip_stubs_in_the_server, "inferwire_server.repository.entries", f"import {OIP_STUBS}"),
-    (configurations_know_only_core, f"{OPEN_INFERENCE}.model_config", f"import {REPOSITORY}"),
     (cli_starts_light, "inferwire_cli.__main__", "import inferwire"),
     (commands_know_no_side, "inferwire_cli.bench", "from inferwire.core import Core"),
     (commands_know_no_side, "inferwire_cli.top.show", "def f():\n    from inferwire_server.settings import Settings"),
+    *(
+        (server_folders_know_those_listed, f"inferwire_server.{importer}", f"import inferwire_server.{name}")
+        for importer, name in (
+            ("core.scheduling.queue", "engine"),
+            ("core.tensors", "gil_thread"),
+            ("host.blobs", "repository.folder"),
+            ("open_inference.model_config", "repository"),
+            ("engine.device", "service"),
+            ("engine.engine", "openvino_backend.backend"),
+            ("openvino_backend.slots", "engine.device"),
+            ("repository.loader", "service"),
+            ("repository.loader", "tallies"),
+            ("service", "transport.rest"),
+            ("service.inference", "composition"),
+            ("service.health", "workers.processes"),
+            ("transport.turns", "transport.rpc.call"),
+            ("transport.http.server", "transport.rest.app"),
+            ("transport.http.server", "transport.session.socket_sessions"),
+            ("transport.session.stream", "transport.rpc.call"),
+            ("transport.rest.app", "transport.rpc.status"),
+            ("transport.rest.routes", "engine.device"),
+            ("transport.rest.app", "crew"),
+            ("transport.relay.front", "workers.processes"),
+            ("workers.followers", "transport.relay.routing"),
+        )
+    ),
 )
 
 

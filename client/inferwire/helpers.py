@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from inferwire.completion import offered
+from inferwire.tab_completion import offered
 from inferwire.values.shapes import Shape
 from inferwire.values.types import Type
 

@@ -1,4 +1,4 @@
-"""Something that happens once, and threads that wait for it."""
+"""A one-shot event that costs next to nothing until a thread waits for it."""
 
 from __future__ import annotations
 

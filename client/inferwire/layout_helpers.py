@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from inferwire.arguments import incompatible
-from inferwire.completion import offered
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import Output, Port
+from inferwire.tab_completion import offered
 from inferwire.values.layout import Layout, as_layout
 
 

@@ -1,4 +1,4 @@
-"""Threads that know their calls, and how the end of calls is waited for.
+"""Thread pools for calls that may hang: which have not ended is known, and they are waited for only so long.
 
 Any of these may hang: a call to a device or a file system cannot be cancelled, and the loop would wait for it as it
 closes.

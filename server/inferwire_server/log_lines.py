@@ -1,4 +1,4 @@
-"""Where log lines go: to whoever reads stderr, and nowhere while nobody does, so that no call waits for that."""
+"""Writes log lines to stderr without blocking: a line is lost where nobody reads, and no call waits for that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from stat import S_ISFIFO
 from typing import TextIO
 
-_PATIENCE_S = 0.1
+_TIMEOUT_S = 0.1
 """How long a line waits for room before it is taken that nobody reads: a reader may be busy."""
 
 _PIECE_BYTES = select.PIPE_BUF
@@ -66,7 +66,7 @@ class LineHandler(logging.Handler):
         data = ("\n" * self._is_cut + line + "\n").encode(self._stream.encoding, self._stream.errors or "strict")
         left = memoryview(data)
         try:
-            while left and self._has_room(_PATIENCE_S):
+            while left and self._has_room(_TIMEOUT_S):
                 left = left[os.write(self._descriptor, left[:_PIECE_BYTES]) :]
         except OSError:
             # The reader has gone, or the disk is full.
@@ -75,8 +75,8 @@ class LineHandler(logging.Handler):
             self._is_cut = bool(left)
         return not left
 
-    def _has_room(self, patience_s: float) -> bool:
-        return bool(self._room.poll(patience_s * 1000))
+    def _has_room(self, timeout_s: float) -> bool:
+        return bool(self._room.poll(timeout_s * 1000))
 
 
 def _told(lost: int) -> logging.LogRecord:

@@ -11,7 +11,7 @@ import structlog
 
 from inferwire_proto.openvino_errors import without_places
 from inferwire_server.log_lines import LineHandler
-from inferwire_server.log_words import LEVELS, LogFormat, LogLevel
+from inferwire_server.log_options import LEVELS, LogFormat, LogLevel
 
 _NUMBERS = dict(
     zip(LEVELS, (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL + 1), strict=True)

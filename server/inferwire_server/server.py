@@ -26,9 +26,9 @@ from inferwire_server.sockets import Sockets, listening, tls_of
 from inferwire_server.transport.listening import authority
 from inferwire_server.transport.tls import Tls
 from inferwire_server.workers.followers import Followers, WorkerEnded
-from inferwire_server.workers.meeting import meeting
 from inferwire_server.workers.processes import Workers
 from inferwire_server.workers.role import Role
+from inferwire_server.workers.socket_folder import socket_folder
 
 log = structlog.stdlib.get_logger()
 
@@ -64,7 +64,7 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event, worke
     if workers.crew.is_lead:
         log.info("starting", version=version("inferwire"), openvino=backend.version, settings=_not_defaults(settings))
     async with (
-        meeting(workers) as workers,
+        socket_folder(workers) as workers,
         Followers(workers, settings.drain_delay_s + settings.grace_s) as followers,
         AsyncExitStack() as composing,
     ):
@@ -156,7 +156,7 @@ async def _drain(server: Composition, sockets: Sockets, followers: Followers, se
     the followers have ended: what they answer together with this process comes by it.
     """
     server.services.health.end()
-    sockets.colleagues.may_leave()
+    sockets.other_workers.may_leave()
     sockets.grpc.publish_readiness()
     sockets.grpc.part()
     sockets.http.part()
@@ -208,7 +208,7 @@ def _watch(settings: Settings, server: Composition) -> Iterator[Coroutine[None, 
 
 
 def _take_work(server: Composition, sockets: Sockets) -> None:
-    sockets.colleagues.have_come()
+    sockets.other_workers.have_come()
     server.services.health.begin()
     sockets.grpc.publish_readiness()
     statuses = server.catalogue.statuses()

@@ -12,7 +12,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter, validators
 
 from inferwire_proto.flags import PATH, PATHS, SECONDS, WHOLE
-from inferwire_server.log_words import LogFormat, LogLevel
+from inferwire_server.log_options import LogFormat, LogLevel
 
 _SOCKETS = Group("Sockets", sort_key=1)
 _MODELS = Group("Models", sort_key=2)

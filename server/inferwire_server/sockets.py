@@ -12,12 +12,12 @@ from inferwire_server.composition import Composition
 from inferwire_server.crew import Crew
 from inferwire_server.metrics import of_connections
 from inferwire_server.settings import MEBIBYTE, Settings
-from inferwire_server.transport.http.adopted import adopting
 from inferwire_server.transport.http.server import HttpServer, http_server
+from inferwire_server.transport.http.traced import traced
 from inferwire_server.transport.listening import require_free
-from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.connections import give_to, taking_connections
 from inferwire_server.transport.relay.front import front_of
+from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rest.cross_origin import allowing_origins
 from inferwire_server.transport.rest.key_check import asking_for_key
@@ -31,7 +31,7 @@ class Sockets(NamedTuple):
 
     grpc: GrpcServer
     http: HttpServer
-    colleagues: Colleagues
+    other_workers: OtherWorkers
 
 
 def tls_of(settings: Settings) -> Tls | None:
@@ -57,8 +57,8 @@ async def listening(
         require_free("gRPC", settings.host, settings.grpc_port)
         require_free("HTTP", settings.host, settings.http_port)
     max_body_bytes = settings.max_http_body_mb * MEBIBYTE
-    adopt = None if server.traces is None else server.traces.adopt
-    app = adopting(create_app(server.services, server.metrics.text, max_body_bytes), adopt)
+    join_trace = None if server.traces is None else server.traces.join
+    app = traced(create_app(server.services, server.metrics.text, max_body_bytes), join_trace)
     rpc = GrpcOptions(
         settings.host,
         settings.grpc_port,
@@ -67,10 +67,10 @@ async def listening(
         shares_port=crew.count > 1,
         beside=crew.calls,
         tls=tls,
-        adopt=adopt,
+        join_trace=join_trace,
     )
-    async with _sessions(server, rpc, crew) as sessions, Colleagues(crew) as colleagues:
-        front = front_of(crew, app, colleagues, server.services, max_body_bytes)
+    async with _sessions(server, rpc, crew) as sessions, OtherWorkers(crew) as other_workers:
+        front = front_of(crew, app, other_workers, server.services, max_body_bytes)
         guarded = asking_for_key(front.app, server.services)
         front = replace(front, app=allowing_origins(guarded, settings.allow_origins))
         async with (
@@ -86,7 +86,7 @@ async def listening(
                     }
                 )
             )
-            yield Sockets(grpc_server, http, colleagues)
+            yield Sockets(grpc_server, http, other_workers)
 
 
 @asynccontextmanager

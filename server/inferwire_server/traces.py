@@ -70,7 +70,7 @@ class Traces:
         self._clock = clock
 
     @contextmanager
-    def adopt(self, headers: Iterable[tuple[str, str]]) -> Generator[None]:
+    def join(self, headers: Iterable[tuple[str, str]]) -> Generator[None]:
         """Have jobs that are submitted inside belong to the trace that a request's headers name, if they name one."""
         named: dict[str, str] = {}
         for name, value in headers:

@@ -17,7 +17,7 @@ from tests.system.servers import serving
 import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.patience import Patience
+from inferwire.transport.timeouts import Timeouts
 from inferwire_cli.server_process import HOST, ServerProcess, free_ports
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
@@ -209,8 +209,8 @@ def check_cut(way: Way, rows: int) -> None:
 
 
 def test_a_connection_that_has_gone_dark_is_noticed_and_left(way: Way) -> None:
-    patience = Patience(keepalive_s=0.5, answer_s=0.5)
-    core = ov.Core(transport=GrpcTransport(parse_address(way.address), patience))
+    timeouts = Timeouts(keepalive_s=0.5, answer_s=0.5)
+    core = ov.Core(transport=GrpcTransport(parse_address(way.address), timeouts))
     compiled = core.served_model("digits_mlp")
     expected = compiled(ROW)[0]
     way.proxy.go_silent()

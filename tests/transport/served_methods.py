@@ -10,7 +10,7 @@ from pathlib import Path
 from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.http2.protocol import Silences
+from inferwire_server.transport.http2.protocol import Http2Timeouts
 from inferwire_server.transport.http2.server import Http2Server
 from inferwire_server.transport.listening import listen
 from inferwire_server.transport.rpc.call_head import CallHead
@@ -32,11 +32,11 @@ async def served_methods(
     *,
     at: Path | None = None,
     most_message_bytes: int = 1 << 20,
-    silences: Silences | None = None,
+    timeouts: Http2Timeouts | None = None,
 ) -> AsyncGenerator[int, None]:
     """Serve methods by their paths, to other workers at a Unix socket if one is given; give the port."""
     switchboard = Switchboard(methods, guard or guard_of(), most_message_bytes)
-    server: Http2Server[CallHead] = Http2Server(switchboard.connect, NOT_HTTP2, silences)
+    server: Http2Server[CallHead] = Http2Server(switchboard.connect, NOT_HTTP2, timeouts)
     async with server:
         if at is None:
             listener = listen("gRPC", "127.0.0.1", 0, shares_port=False)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from inferwire.arguments import Unpicklable, incompatible
-from inferwire.completion import Completed
 from inferwire.not_offered import PartlyMirrored
+from inferwire.tab_completion import TabCompleted
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.shapes import Shape
 from inferwire.values.types import Type
@@ -51,7 +51,7 @@ class PortDescription:
     source: PortSource | None = None
 
 
-class Described(Completed, Unpicklable, PartlyMirrored):
+class Described(TabCompleted, Unpicklable, PartlyMirrored):
     """What `Output`, `ConstOutput` and their tensors tell, which are three classes without a common one in openvino."""
 
     __slots__ = ()

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any, SupportsIndex
 
 from inferwire.arguments import Unpicklable, as_size, incompatible
-from inferwire.completion import Completed
 from inferwire.graph.described import PortDescription
 from inferwire.graph.ports import DescriptorTensor, Output
 from inferwire.not_offered import PartlyMirrored, refuse
+from inferwire.tab_completion import TabCompleted
 from inferwire.values.layout import Layout, as_layout, fits
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.shapes import Shape
@@ -23,7 +23,7 @@ _IN_NODES = {"float32": "float", "double64": "double"}
 """Element types whose name in the text of a node is another than in their own."""
 
 
-class Node(Completed, Unpicklable, PartlyMirrored):
+class Node(TabCompleted, Unpicklable, PartlyMirrored):
     """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
 
     Differs from OpenVINO: only names, type, layout, attributes and the outputs' types and shapes are here; friendly
@@ -346,7 +346,7 @@ class Result(_End):
         return [Input.of(self, self._description)]
 
 
-class Input(Completed, Unpicklable, PartlyMirrored):
+class Input(TabCompleted, Unpicklable, PartlyMirrored):
     """The input of a `Result`, which leads to the node that computes it. Mirrors `openvino.Input`.
 
     Differs from OpenVINO: what leads further into the graph or changes it is not here.

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex, cast, overload
 
 from inferwire.arguments import Unpicklable, as_size, in_order, incompatible
-from inferwire.completion import Completed
 from inferwire.graph.ports import ConstOutput, port_named
 from inferwire.models.compiled_blobs import check_stream
 from inferwire.models.runtime_model import RuntimeModel
@@ -19,12 +18,13 @@ from inferwire.requests.infer_request import InferRequest
 from inferwire.requests.ov_dict import OVDict
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.requests.variable_state import VariableState
+from inferwire.tab_completion import TabCompleted
 from inferwire.user_warnings import shares_inputs
 
 _MISSING: Any = object()
 
 
-class CompiledModel(Completed, Unpicklable):
+class CompiledModel(TabCompleted, Unpicklable):
     """A model compiled or served by a server. Mirrors `openvino.CompiledModel`.
 
     Made by `Core.compile_model` and `Core.served_model`, or of another one, as classes derived from it do; the two

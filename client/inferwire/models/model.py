@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast, overload
 
 from inferwire.arguments import as_integer, as_size, incompatible, openvino_class
-from inferwire.completion import Completed
 from inferwire.errors import InferwireError
 from inferwire.graph.described import PortDescription
 from inferwire.graph.foreign_ports import as_port
@@ -23,6 +22,7 @@ from inferwire.models.model_files import ModelFiles
 from inferwire.models.readable_model import ReadableModel
 from inferwire.models.rt_info import RuntimeInfo
 from inferwire.not_offered import refuse
+from inferwire.tab_completion import TabCompleted
 from inferwire.transport.descriptions import ModelContents, ModelDescription, Preprocessing
 from inferwire.transport.protocol import Transport
 from inferwire.values.layout import Layout, fits
@@ -38,7 +38,7 @@ _RESHAPE_SIGNATURES = (
 )
 
 
-class Model(Completed, RuntimeInfo, ReadableModel):
+class Model(TabCompleted, RuntimeInfo, ReadableModel):
     """A model's ports, with the right to compile it. Mirrors `openvino.Model`.
 
     Made by `Core.read_model`; its constructor, which builds graphs in openvino, refuses to.

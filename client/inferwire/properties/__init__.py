@@ -1,6 +1,5 @@
 """Properties of devices and compiled models. Mirrors `openvino.properties`."""
 
-from inferwire.completion import offered
 from inferwire.properties import device as device
 from inferwire.properties import hint as hint
 from inferwire.properties import intel_auto as intel_auto
@@ -20,6 +19,7 @@ from inferwire.properties.declaration import (
     uint64,
 )
 from inferwire.properties.streams import stream_count
+from inferwire.tab_completion import offered
 from inferwire.values.enumerations import OrderedChoice
 
 

@@ -1,7 +1,7 @@
 """What a device is and which devices are wanted. Mirrors `openvino.properties.device`."""
 
-from inferwire.completion import offered
 from inferwire.properties.declaration import Property, device_names, device_properties, text
+from inferwire.tab_completion import offered
 from inferwire.values.enumerations import OrderedChoice
 
 

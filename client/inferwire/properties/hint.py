@@ -1,6 +1,5 @@
 """What an application wants, from which devices choose their settings. Mirrors `openvino.properties.hint`."""
 
-from inferwire.completion import offered
 from inferwire.properties.declaration import (
     Property,
     element_type,
@@ -11,6 +10,7 @@ from inferwire.properties.declaration import (
     uint32,
     uint64,
 )
+from inferwire.tab_completion import offered
 from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.values.enumerations import OrderedChoice
 

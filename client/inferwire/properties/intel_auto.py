@@ -1,6 +1,5 @@
 """Properties of the AUTO device. Mirrors `openvino.properties.intel_auto`."""
 
-from inferwire.completion import offered
 from inferwire.properties.declaration import (
     Property,
     curve,
@@ -11,6 +10,7 @@ from inferwire.properties.declaration import (
     text,
     uint32,
 )
+from inferwire.tab_completion import offered
 from inferwire.values.enumerations import OrderedChoice
 
 

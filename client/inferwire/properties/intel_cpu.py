@@ -1,7 +1,7 @@
 """Properties of CPUs. Mirrors `openvino.properties.intel_cpu`."""
 
-from inferwire.completion import offered
 from inferwire.properties.declaration import Property, flag, number, one_of
+from inferwire.tab_completion import offered
 from inferwire.values.enumerations import OrderedChoice
 
 

@@ -1,7 +1,7 @@
 """Properties of NPUs. Mirrors `openvino.properties.intel_npu`."""
 
-from inferwire.completion import offered
 from inferwire.properties.declaration import Property, flag, int64, one_of, text
+from inferwire.tab_completion import offered
 from inferwire.values.enumerations import OrderedChoice
 
 

@@ -1,7 +1,7 @@
 """How much the runtime logs. Mirrors `openvino.properties.log`."""
 
-from inferwire.completion import offered
 from inferwire.properties.declaration import Property, one_of
+from inferwire.tab_completion import offered
 from inferwire.values.enumerations import OrderedChoice
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, SupportsIndex, cast
 
 from inferwire.arguments import Unpicklable, as_integer, incompatible, openvino_class
-from inferwire.completion import offered
 from inferwire.properties.declaration import Property, either, int32
+from inferwire.tab_completion import offered
 
 
 class Num(Unpicklable):

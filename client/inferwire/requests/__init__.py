@@ -1,5 +1,12 @@
 """The inferences of one request: what it takes along, its way to the server and back, and what it gives.
 
+- `infer_request` is what programs hold. `inputs` brings what they pass into the request's tensors (`request_tensors`,
+  with `batches` and `port_fit`), which `tensor_access` shows; `request_results` gives outputs back as an `ov_dict`.
+- `request_runs` runs its executions, one after another: a `run` is one of them, `freight` what it takes along,
+  `request_state` whether the request is busy, `remote_model` what all requests of a model share. `callbacks` has the
+  threads of callbacks, `awaiting` what asyncio waits for.
+- `kept_states`, as programs see them in a `variable_state`, and `profiling` are beside that.
+
 The objects that one inference is made of:
 
 | object | made by | owned by | ends |

@@ -1,4 +1,4 @@
-"""Between the threads that end executions and the event loops that wait for them.
+"""Hands values from the threads that end executions to the asyncio tasks that await them.
 
 Owns that a loop is told from any thread, and that one which has gone is not. Waking a loop is a call to the system, and
 answers come many at once: the first one wakes it for all. Knows no requests.

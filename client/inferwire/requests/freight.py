@@ -1,4 +1,4 @@
-"""What one execution takes along: `Freight`."""
+"""What one execution is sent with, and what the server is to keep of it: `Freight`."""
 
 from __future__ import annotations
 

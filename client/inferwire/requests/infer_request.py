@@ -12,7 +12,6 @@ from typing import Any, SupportsIndex
 
 import inferwire  # for hints of what is made above this layer
 from inferwire.arguments import as_integer, incompatible
-from inferwire.completion import Completed
 from inferwire.graph.ports import ConstOutput
 from inferwire.requests.kept_states import KeptStates
 from inferwire.requests.ov_dict import OVDict
@@ -25,6 +24,7 @@ from inferwire.requests.request_tensors import RequestTensors
 from inferwire.requests.run import Run
 from inferwire.requests.tensor_access import TensorAccess
 from inferwire.requests.variable_state import VariableState
+from inferwire.tab_completion import TabCompleted
 from inferwire.transport.executions import Timings
 from inferwire.user_warnings import shares_inputs
 from inferwire.values.scheduling import Scheduling, as_scheduling
@@ -35,7 +35,7 @@ _TIMEOUTS_MS = range(-(2**31), 2**31)
 """What fits openvino's time-outs. Python's own waits take no more than 292 years."""
 
 
-class InferRequest(Completed, TensorAccess):
+class InferRequest(TabCompleted, TensorAccess):
     """Runs inferences of one model, one at a time. Mirrors `openvino.InferRequest`.
 
     Made by `CompiledModel.create_infer_request`, or of another one, as classes derived from it do; the two then are

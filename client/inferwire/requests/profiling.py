@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import ClassVar
 
 from inferwire.arguments import Unpicklable, incompatible
-from inferwire.completion import Completed
+from inferwire.tab_completion import TabCompleted
 from inferwire.transport.executions import LayerTime
 from inferwire.values.enumerations import OrderedChoice
 
 
-class ProfilingInfo(Completed, Unpicklable):
+class ProfilingInfo(TabCompleted, Unpicklable):
     """One layer's time in an inference. Mirrors `openvino.ProfilingInfo`.
 
     Example:

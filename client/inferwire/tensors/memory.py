@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from inferwire.completion import Completed
+from inferwire.tab_completion import TabCompleted
 from inferwire.tensors.element_arrays import Array, array_from_wire, array_to_wire
 from inferwire.tensors.kept_tensors import KeptElements, KeptPart, KeptTensor
 from inferwire.transport.executions import WireBytes
@@ -156,7 +156,7 @@ class Memory(ABC):
         return None
 
 
-class OverMemory(Completed):
+class OverMemory(TabCompleted):
     """What users hold that shows memory."""
 
     __slots__ = ("__weakref__", "_memory")

@@ -7,7 +7,7 @@ The objects that users hold know of it what is in `protocol`, and the values in 
 |---|---|
 | the seam | `protocol`, and the values |
 | what implements it | `grpc_transport` with `grpc_tensors`, `grpc_states` and `uploads`; `fake_transport` |
-| the connection | `connection`, over a `channel`; `address`, `credentials`, `patience` |
+| the connection | `connection`, which has a `link` over a `channel`; `address`, `credentials`, `timeouts` |
 | an execution's way | `submission`, `wire_sender`, then `session` or `large_execution`; `lending` of its inputs |
 | what the server has for this client | `compiled_models`, `releases` |
 | calls of one answer | `caller` makes them with `rpc`, and `codec` their messages; why they fail: `unreachable` |

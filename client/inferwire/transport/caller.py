@@ -12,7 +12,8 @@ from google.protobuf.message import Message
 
 from inferwire.errors import LOST
 from inferwire.transport import rpc
-from inferwire.transport.connection import Connection, Link
+from inferwire.transport.connection import Connection
+from inferwire.transport.link import Link
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from grpc.experimental.gevent import init_gevent
 
 from inferwire.transport.address import Address
 from inferwire.transport.credentials import Credentials
-from inferwire.transport.patience import Patience
+from inferwire.transport.timeouts import Timeouts
 
 _OPTIONS = (
     # The server says in its welcome what it takes, which is checked with a better sentence than gRPC's.
@@ -26,10 +26,10 @@ _OPTIONS = (
 )
 
 
-def open_channel(address: Address, patience: Patience, credentials: Credentials) -> grpc.Channel:
+def open_channel(address: Address, timeouts: Timeouts, credentials: Credentials) -> grpc.Channel:
     """Open a channel; it connects with its first call."""
     _let_greenlets_run()
-    options = (*_OPTIONS, *patience.options)
+    options = (*_OPTIONS, *timeouts.options)
     if address.is_local:
         # gRPC would take even this machine's own servers through the environment's proxy.
         options = (*options, ("grpc.enable_http_proxy", 0))

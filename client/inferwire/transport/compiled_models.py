@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from inferwire.errors import LOST, InferwireError, SessionLost
 from inferwire.process import THIS
-from inferwire.transport.connection import Link
 from inferwire.transport.executions import SequenceMark, Target
+from inferwire.transport.link import Link
 
 Restore = Callable[[Link], str]
 """Makes a model anew in the session of a link and gives its id there."""

@@ -1,122 +1,22 @@
 """One connection to a server at a time: opened when first needed, and again after it was lost.
 
-Owns the channel and the session's stream, on it or on a socket beside it, and the thread that opens them. What is said
-on them is others' business.
+Owns the link that is open, and the thread that opens one; how that is done is `link`'s business, and what is said on it
+others'.
 """
 
 from __future__ import annotations
 
 import _thread
-import logging
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from time import monotonic
 
-import grpc
-
-from inferwire.errors import Cancelled, InferwireError, SessionExpired, anew
-from inferwire.latch import Latch
+from inferwire.errors import Cancelled, anew
 from inferwire.process import FINALIZING, THIS
-from inferwire.transport import rpc
-from inferwire.transport.address import Address, SocketPlace, addresses_of
-from inferwire.transport.channel import open_channel
+from inferwire.transport.address import Address
 from inferwire.transport.credentials import Credentials
-from inferwire.transport.patience import Patience
-from inferwire.transport.session.carriers import GrpcCarrier
-from inferwire.transport.session.session_stream import SessionStream
-from inferwire.transport.session.socket_carrier import IS_OFFERED, SocketCarrier, place_text
-from inferwire.version import CLIENT
-from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello, SessionWelcome
-
-CLOSE_TIMEOUT_S = 2.0
-SESSION_METADATA = "inferwire-session"
-
-_MOST_AGAIN = 15
-"""How often it is dialled again where another server has answered than the session's: a load balancer leads to one
-after the other, or to any. Of four servers, it leads to none but the other three so often once in a hundred times."""
-
-_LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Link:
-    """An open channel, and the session's stream on it or beside it.
-
-    Attributes:
-        caller: The metadata by which the server knows who calls.
-    """
-
-    channel: grpc.Channel
-    stream: SessionStream
-    caller: rpc.Metadata = field(repr=False)
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether calls can be made on it."""
-        return self.stream.is_open
-
-    @property
-    def session_id(self) -> str:
-        """The session that the stream opened or resumed."""
-        return self.stream.welcome.session_id
-
-    @property
-    def metadata(self) -> rpc.Metadata:
-        """What names the caller and the session in unary calls."""
-        return (*self.caller, (SESSION_METADATA, self.session_id))
-
-    def close(self) -> None:
-        """End the stream and the channel."""
-        self.stream.close(CLOSE_TIMEOUT_S)
-        self.channel.close()
-
-
-class Opening(Latch):
-    """A link that is being opened, for all who want one meanwhile.
-
-    Attributes:
-        link: What was opened.
-        error: Why nothing was.
-        greeted: What calls of one answer can be made on meanwhile: the session is there, and may have yet to move.
-        failed: Channels on which nothing was opened. To close one takes for ever where gRPC was given no thread for it.
-        is_unwanted: Whether it is to be closed as soon as it is open.
-    """
-
-    link: Link | None = None
-    error: BaseException | None = None
-    greeted: Link | None = None
-    is_unwanted = False
-
-    def __init__(self) -> None:
-        self._is_greeted = Latch()
-        self.failed: list[grpc.Channel] = []
-
-    def greet(self, link: Link) -> None:
-        """Let those go on who need no more than the session; nobody where this was closed meanwhile."""
-        self.greeted = link
-        # Whoever closes this looks for what is greeted afterwards.
-        if not self.is_unwanted:
-            self._is_greeted.set()
-
-    def end(self) -> None:
-        """Let everybody go on."""
-        self.set()
-        self._is_greeted.set()
-
-    def session(self) -> Link:
-        """Wait until there is a session, and give a link to make calls of one answer on, or raise why there is none."""
-        self._is_greeted.wait()
-        return self.result() if self.greeted is None or self.is_set() else self.greeted
-
-    def result(self) -> Link:
-        """Wait for its end, and give the link or raise what kept it from being opened."""
-        self.wait()
-        if self.link is None:
-            raise InferwireError("no connection was opened; this is a bug") if self.error is None else anew(self.error)
-        return self.link
+from inferwire.transport.link import Link, Opener, Opening
+from inferwire.transport.timeouts import Timeouts
 
 
 class Connection:
@@ -127,18 +27,16 @@ class Connection:
     """
 
     def __init__(
-        self, address: Address, patience: Patience, credentials: Credentials, opened: Callable[[], object]
+        self, address: Address, timeouts: Timeouts, credentials: Credentials, opened: Callable[[], object]
     ) -> None:
         """Begin without a link; `opened` is called with each that is opened. It must not wait for this one."""
         self._opened = opened
         self._address = address
-        self._patience = patience
-        self._credentials = credentials
+        self._opener = Opener(address, timeouts, credentials)
         self._lock = threading.Lock()
         self._link: Link | None = None
         self._opening: Opening | None = None
         self._session_id = ""
-        self._without_socket = ""
         THIS.after_fork(self._forget_parent)
 
     def __repr__(self) -> str:
@@ -251,7 +149,7 @@ class Connection:
     def _open(self, opening: Opening) -> None:
         """Open a link for all who wait; where they were interrupted, for those who come after them."""
         try:
-            opening.link = self._keep(self._resume(opening), opening)
+            opening.link = self._keep(self._opener.open(self._session_id, opening), opening)
         except BaseException as error:  # noqa: BLE001 - raised by those who wait
             opening.error = anew(error)
             with self._lock:
@@ -276,94 +174,3 @@ class Connection:
             raise Cancelled(f"the connection to {self._address} was closed here")
         self._opened()
         return link
-
-    def _resume(self, opening: Opening) -> Link:
-        try:
-            return self._greet(self._session_id, opening)
-        except SessionExpired:
-            # The server has restarted, or forgot the session: what it owned is gone, served models are not.
-            return self._greet("", opening)
-
-    def _greet(self, session_id: str, opening: Opening) -> Link:
-        """Open a channel and a stream that resumes a session, or opens a new one."""
-        channel = open_channel(self._address, self._patience, self._credentials)
-        caller = self._credentials.metadata
-        stream: SessionStream | None = None
-        try:
-            greeting = SessionHello(client=CLIENT, session_id=session_id)
-            carrier = GrpcCarrier(channel, str(self._address), caller)
-            stream = SessionStream(carrier, str(self._address), greeting, self._patience.connect_s)
-            opening.greet(Link(channel, stream, caller))
-            stream = self._beside(stream)
-            return Link(channel, stream, caller)
-        except BaseException:
-            if stream is not None:
-                stream.finish()
-            opening.failed.append(channel)
-            raise
-
-    def _beside(self, stream: SessionStream) -> SessionStream:
-        """Continue the session on a socket and end the gRPC stream; where no socket can be reached, keep the stream."""
-        welcome = stream.welcome
-        is_wanted = IS_OFFERED and not self._address.is_grpc_alone
-        if not (welcome.takes_sockets and is_wanted) or welcome.server_epoch == self._without_socket:
-            return stream
-        try:
-            on_socket = self._dial(welcome)
-        except OSError as error:
-            _LOG.debug("the session at %s stays on gRPC: %s", self._address, error)
-            on_socket = None
-        if on_socket is None:
-            self._without_socket = welcome.server_epoch
-            return stream
-        stream.finish()
-        return on_socket
-
-    def _dial(self, welcome: SessionWelcome) -> SessionStream | None:
-        """Look for the session's server at each of the host's addresses; None where it is at none, or not in time.
-
-        Behind an address that has led to another server it may be the next time.
-
-        Raises:
-            OSError: If there is no such host.
-        """
-        began_at, again_left = monotonic(), _MOST_AGAIN
-        places = deque(addresses_of(self._address.place))
-        while places:
-            place = places.popleft()
-            try:
-                if (on_socket := self._at(place, welcome)) is not None:
-                    return on_socket
-                may_again = False
-            except SessionExpired as error:
-                _LOG.debug("the session at %s is not at %s: %s", self._address, place_text(place), error)
-                may_again = again_left > 0
-            took_s = monotonic() - began_at
-            if took_s > self._patience.connect_s:
-                break
-            if may_again and took_s < self._patience.socket_s:
-                again_left -= 1
-                places.append(place)
-        return None
-
-    def _at(self, place: SocketPlace, welcome: SessionWelcome) -> SessionStream | None:
-        """Continue the session on a socket there; None where no server of sessions answers in time.
-
-        Raises:
-            SessionExpired: If another one does than the session's.
-        """
-        greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
-        carrier: SocketCarrier | None = None
-        try:
-            tls = self._credentials.tls_context() if self._address.is_secure else None
-            carrier = SocketCarrier(place, self._patience, tls, self._address.host)
-            return SessionStream(carrier, str(self._address), greeting, self._patience.socket_s)
-        except SessionExpired:
-            raise
-        except (InferwireError, OSError) as error:
-            _LOG.debug("the session at %s is not at %s: %s", self._address, place_text(place), error)
-            return None
-        except BaseException:
-            if carrier is not None:
-                carrier.cancel()
-            raise

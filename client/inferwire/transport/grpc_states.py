@@ -9,9 +9,9 @@ from inferwire.errors import InferwireError, QueueFull
 from inferwire.transport import codec
 from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import CompiledModels
-from inferwire.transport.connection import Link
 from inferwire.transport.descriptions import StateValue
 from inferwire.transport.executions import SequenceMark, Target, WireBytes
+from inferwire.transport.link import Link
 from inferwire.transport.releases import Released, Releases
 from inferwire_proto import raw_fields
 from inferwire_proto.inferwire.v1 import states_pb2

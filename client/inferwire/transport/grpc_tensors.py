@@ -7,8 +7,8 @@ import itertools
 from inferwire.errors import InferwireError, TensorLost, TooLarge, tensor_lost
 from inferwire.transport import codec
 from inferwire.transport.caller import Caller
-from inferwire.transport.connection import Link
 from inferwire.transport.executions import StoredBox, WireBytes
+from inferwire.transport.link import Link
 from inferwire.transport.releases import Released, Releases
 from inferwire_proto import raw_fields
 from inferwire_proto.element_types import ElementType

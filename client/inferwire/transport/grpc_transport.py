@@ -18,7 +18,7 @@ from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import CompiledModels
-from inferwire.transport.connection import Connection, Link
+from inferwire.transport.connection import Connection
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
     Blobs,
@@ -39,10 +39,11 @@ from inferwire.transport.grpc_states import GrpcStates
 from inferwire.transport.grpc_tensors import GrpcTensors
 from inferwire.transport.lending import Lending
 from inferwire.transport.lent_memory import Lend
-from inferwire.transport.patience import Patience
+from inferwire.transport.link import Link
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.served_models import what_there_is
 from inferwire.transport.submission import Retries, Submission
+from inferwire.transport.timeouts import Timeouts
 from inferwire.transport.uploads import Uploads
 from inferwire.transport.wire_sender import WireSender
 from inferwire.values.plugin_version import Version
@@ -62,7 +63,7 @@ class GrpcTransport:
     def __init__(
         self,
         address: Address,
-        patience: Patience = Patience(),  # noqa: B008 - immutable
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 - immutable
         credentials: Credentials = Credentials(),  # noqa: B008 - immutable
     ) -> None:
         self._address = text = str(address)
@@ -70,7 +71,7 @@ class GrpcTransport:
         # None of what is made here leads back to the transport, nor from the connection to what has it: without the
         # transport, the connection ends at once.
         self._releases = Releases(lambda names: _release(connection, compiled, text, names))
-        self._connection = connection = Connection(address, patience, credentials, self._releases.wake)
+        self._connection = connection = Connection(address, timeouts, credentials, self._releases.wake)
         self._caller = Caller(self._connection, self._address)
         self._uploads = Uploads(self._caller)
         self._lending = Lending(address, self._releases)

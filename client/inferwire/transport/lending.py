@@ -17,9 +17,9 @@ import grpc
 from inferwire.errors import LOST, InferwireError
 from inferwire.transport import rpc
 from inferwire.transport.address import Address
-from inferwire.transport.connection import Link
 from inferwire.transport.executions import WireBytes
 from inferwire.transport.lent_memory import LentMemory, memory_behind, new_memory
+from inferwire.transport.link import Link
 from inferwire.transport.releases import Released, Releases
 from inferwire_proto.inferwire.v1.tensors_pb2 import LendMemoryRequest
 

@@ -18,8 +18,8 @@ from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, WireBytes
 from inferwire.transport.large_execution import LargeExecution
-from inferwire.transport.patience import Patience
 from inferwire.transport.served_models import ModelStatus
+from inferwire.transport.timeouts import Timeouts
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 
 R = TypeVar("R", bound=Message)
@@ -47,7 +47,7 @@ class OperatorCalls:
     ) -> None:
         self._address = str(address)
         self._metadata = credentials.metadata
-        self._channel = open_channel(address, Patience(), credentials)
+        self._channel = open_channel(address, Timeouts(), credentials)
 
     def __enter__(self) -> OperatorCalls:
         return self

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from inferwire.errors import LOST, InferwireError, QueueFull, ServerUnavailable, lost_under_way
 from inferwire.process import THIS
-from inferwire.transport.connection import Link
 from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, Outcome, OutputBytes, WireBytes
+from inferwire.transport.link import Link
 from inferwire.transport.session.stream_execution import StreamExecution, not_taken
 
 

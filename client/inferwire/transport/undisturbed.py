@@ -1,4 +1,4 @@
-"""gRPC's work out of reach of the handlers of signals, which Python runs on its main thread alone."""
+"""Runs gRPC's calls off the main thread, where no signal's handler that raises can interrupt them half way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def undisturbed(work: Callable[[], T]) -> T:
     gRPC takes its locks in steps between which Python runs the handlers of signals. One that raises there, as Ctrl-C's
     does, leaves the channel's lock held: every other thread that needs it, be it to make a call, to read an answer or
     to close the channel, would then wait for ever. Opening a connection, for which several threads may wait, has a
-    thread of its own likewise: `connection.Opening`.
+    thread of its own likewise: `link.Opening`.
     """
     if threading.get_ident() != threading.main_thread().ident or sys.is_finalizing():
         return work()

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from inferwire.transport import rpc
 from inferwire.transport.caller import Caller
-from inferwire.transport.connection import Link
 from inferwire.transport.executions import WireBytes
+from inferwire.transport.link import Link
 from inferwire_proto.inferwire.v1 import models_pb2
 
 CHUNK_BYTES = 1 << 20

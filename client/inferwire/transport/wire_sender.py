@@ -13,10 +13,10 @@ from inferwire.errors import TooLarge
 from inferwire.process import FINALIZING
 from inferwire.transport import codec
 from inferwire.transport.compiled_models import CompiledModels
-from inferwire.transport.connection import Link
 from inferwire.transport.executions import ExecutionHeader
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.lending import LEAST_BYTES, Lending
+from inferwire.transport.link import Link
 from inferwire.transport.session.stream_execution import EncodedHeader
 from inferwire.transport.submission import Submission
 

@@ -20,7 +20,7 @@ from inferwire.queues.infer_queue import AsyncInferQueue
 from inferwire.requests.infer_request import InferRequest
 from inferwire.transport.executions import ExecutionHeader, Outcome, OutputBytes, Target, TensorSpec, Timings, WireBytes
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
-from inferwire_cli.bench.life_signs import LifeSigns
+from inferwire_cli.bench.keepalive import Keepalive
 from inferwire_cli.bench.load import Budget, Call, Sample, Spend, Tally, Way, in_threads
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.named_server import NamedServer
@@ -137,14 +137,14 @@ def rest(http: ServerHttp, work: Work) -> Way:
 
     @contextmanager
     def opened() -> Generator[Spend]:
-        signs = LifeSigns(http)
+        keepalive = Keepalive(http)
 
         @contextmanager
         def open_call() -> Generator[Call]:
-            with signs.connection(HTTP_TIMEOUT_S) as connection:
-                yield lambda: _post(http, signs, connection, path, header + body, headers)
+            with keepalive.connection(HTTP_TIMEOUT_S) as connection:
+                yield lambda: _post(http, keepalive, connection, path, header + body, headers)
 
-        with in_threads(open_call, work.concurrency)() as spend, signs.looked_for():
+        with in_threads(open_call, work.concurrency)() as spend, keepalive.looked_for():
             yield spend
 
     return opened
@@ -177,14 +177,14 @@ def rest_request(work: Work) -> tuple[bytes, bytes]:
 
 def _post(
     http: ServerHttp,
-    signs: LifeSigns,
+    keepalive: Keepalive,
     connection: HTTPConnection,
     path: str,
     body: bytes,
     headers: Mapping[str, str],
 ) -> Sample:
     begun = perf_counter()
-    with signs.told_where_missing():
+    with keepalive.told_where_missing():
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
         content = response.read()

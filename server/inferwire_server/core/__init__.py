@@ -1,4 +1,10 @@
-"""The rules: jobs, queues, sessions, specs, API keys; and the values of them that every layer knows.
+"""The rules, and the values that every layer knows. Time is an argument; sockets and threads are elsewhere.
 
-Time is an argument; sockets and threads are elsewhere.
+- A model: what it takes and gives (`specs`, and `stated_ports` where a configuration says so), what it is loaded with
+  (`model_options`, `batch_options`, `warm_up`), its `labels` and `layers`, its `versions` and what each is doing
+  (`version_states`), and the names of its files (`model_layout`).
+- Tensors (`tensors`, `tensor_checks`) and parts of them (`boxes`), a model's `states`, outputs as `classes`, and
+  memory that clients lend (`loans`).
+- Callers (`callers`), their `api_keys`, `sessions` and named jobs (`ledger`); `lifetimes` is how either is forgotten.
+- `scheduling` decides which job runs next.
 """

@@ -1,4 +1,4 @@
-"""What is asked of a model's batching, until it is whole: one says how many rows, another how long they wait.
+"""A model's batching in parts, as flags, settings and callers ask for it, and how the parts make a whole.
 
 Those who can give compile properties alone say it in these; OpenVINO does not see them.
 """

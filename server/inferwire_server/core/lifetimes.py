@@ -1,4 +1,4 @@
-"""Things that all live equally long once they are left alone: which of them ends next, and which have ended."""
+"""Entries that expire after the same time to live (TTL): which is the next, and which have expired."""
 
 from __future__ import annotations
 

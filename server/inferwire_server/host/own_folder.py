@@ -1,4 +1,4 @@
-"""A temporary folder of this process's own, which is known as such and goes with it, however it ends.
+"""A temporary folder of this process's own, which is removed however the process ends: by the next one, if need be.
 
 Its mark is a file that the process holds a lock on for as long as it lives: the system lets go of it even where the
 process is killed. What a dead one has left behind is found by that, and by nothing else taken for such.

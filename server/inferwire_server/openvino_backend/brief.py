@@ -1,4 +1,4 @@
-"""Models that may be cheaper to run than to hand over, compiled once more: to compute on the thread that asks.
+"""Compiles small models once more, to compute on the thread that calls: a hand-over may cost more than they do.
 
 With streams of its own, OpenVINO hands every inference to one of their threads, which costs several times what a
 small model computes. Knows nothing of slots; how long an inference takes is found out there.

@@ -1,4 +1,4 @@
-"""What failed lately, so that whoever sends it again disturbs nobody: `Failures`.
+"""Remembers which inferences failed lately, so that the same inputs sent again fail at once: `Failures`.
 
 To know that an inference fails by itself it has to run in a graph that nothing else has failed in, and such a graph
 takes as long as a load. Owns what is remembered, and runs nothing.

@@ -1,4 +1,4 @@
-"""A compiled model, and another like it once an inference in it has failed.
+"""The compiled graph that a model runs in, and its replacement once an inference in it has failed.
 
 OpenVINO's CPU device looks at a node of a dynamic model again only where its inputs have other shapes than it last
 computed with. An inference that fails half way leaves nodes with shapes of its own behind: the next callers' inferences

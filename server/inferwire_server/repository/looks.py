@@ -1,6 +1,6 @@
-"""Looks at what lies at a path. pathlib's own say, from Python 3.14 on, that nothing is where nobody may look.
+"""Whether a path is there, a file or a folder; an error where that cannot be told.
 
-What served from there would be unloaded.
+pathlib says no there from Python 3.14 on, for which what serves would be unloaded.
 """
 
 from __future__ import annotations

@@ -3,6 +3,14 @@
 There is one class for each thing that a server has: inferences, jobs, models, uploads, sessions, tensors and so on. The
 contract's services are how clients see them, and the transports map one to the other. The classes know neither
 transports nor OpenVINO.
+
+- Inferences: every one goes through `inference`; `jobs` are those with a name, `sequences` those on models with states.
+  `values` is what callers ask for, `output_forms` how they want outputs.
+- What there is to ask about: `models` and clients' own (`uploads`), `devices` (with `forbidden_properties`),
+  `statistics`, `logs`, and the server itself (`health`).
+- What the server keeps for a caller: `sessions`, and under each its `tensors` and `lent_memory`; regions of
+  `shared_memory`; the `names` that callers give these.
+- Who may call is in `access`, what was refused in `refusals`.
 """
 
 from __future__ import annotations

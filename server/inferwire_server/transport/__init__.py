@@ -5,9 +5,12 @@
 - `oip` is what both faces of the Open Inference Protocol share, `v1` what sessions and calls of inferwire.v1 do.
 - `relay` is what the workers of one server ask of each other.
 
-Beside them is what several need. Of connections: how they begin (`listening`, `unix_socket`, `accepting`, and `tls`
-with `certificate`), take turns (`turns`), go to another protocol (`taking_over`), and end (`open_connections`,
-`draining`). A peer that says nothing is asked whether it is there (`life_signs`); one that is there, and does not go on
-with what it has begun, is given up for that (`awaited`). Of calls: whose they are (`peers`, `request_ids`, `adoption`),
-what they carry (`raw_inputs`, `compression`), and what is told to a caller whose call fails (`refusing`).
+Beside them is what several need:
+
+- Connections: how they begin (`listening`, `unix_socket`, `accepting`, and `tls` with `certificate`), take turns
+  (`turns`), go on with another protocol (`protocol_switch`), and end (`open_connections`, `draining`).
+- Peers that are waited for: one that says nothing is pinged (`keepalive`), and one that does not go on with what it has
+  begun is given up (`stall_timer`).
+- Calls: whose they are (`peers`, `request_ids`, `trace_context`), what they carry (`raw_inputs`, `compression`), and
+  what a caller is told whose call fails (`refusing`).
 """

@@ -1,4 +1,4 @@
-"""What a caller is told of whatever was raised, by whichever way its messages come."""
+"""Turns whatever a call raised into the error that its caller is told, and refuses what is too much to read or send."""
 
 from __future__ import annotations
 

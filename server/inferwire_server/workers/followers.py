@@ -19,8 +19,8 @@ from inferwire_server.crew import Crew
 from inferwire_server.errors import bug
 from inferwire_server.log_lines import let_nobody_wait
 from inferwire_server.settings import Settings
+from inferwire_server.workers.hang_detection import HangLimits, attend, until_ready
 from inferwire_server.workers.processes import Workers
-from inferwire_server.workers.silence import WorkerPatience, attend, until_ready
 
 log = structlog.stdlib.get_logger()
 
@@ -96,10 +96,10 @@ class Followers:
     Their processes start at once, since that takes a while, and wait for their orders.
     """
 
-    def __init__(self, workers: Workers, grace_s: float, patience: WorkerPatience | None = None) -> None:
+    def __init__(self, workers: Workers, grace_s: float, limits: HangLimits | None = None) -> None:
         self._workers = workers
         self._grace_s = grace_s
-        self._patience = patience or WorkerPatience()
+        self._limits = limits or HangLimits()
         self._followers: list[_Follower] = []
         self._have_orders = False
 
@@ -138,7 +138,7 @@ class Followers:
 
         If one ends before, this waits for ever, and `until_one_ends` raises.
         """
-        await asyncio.gather(*(until_ready(follower, self._patience) for follower in self._followers))
+        await asyncio.gather(*(until_ready(follower, self._limits) for follower in self._followers))
 
     def take_work(self) -> None:
         """Have them say that they are ready."""
@@ -147,7 +147,7 @@ class Followers:
     async def attend(self) -> None:
         """Listen to those that have their orders, and ask: one that hangs is ended, and `until_one_ends` raises."""
         listening = (follower.listen() for follower in self._followers)
-        await asyncio.gather(*listening, *(attend(follower, self._patience) for follower in self._followers))
+        await asyncio.gather(*listening, *(attend(follower, self._limits) for follower in self._followers))
 
     async def until_one_ends(self) -> None:
         """Wait until a follower ends without being told to; return at once if there are no followers.

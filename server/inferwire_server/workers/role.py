@@ -1,4 +1,4 @@
-"""What a process has to heed besides signals: when it may begin to work, and who may stop it."""
+"""The role of a process in its server: when it may begin to work, and who may stop it besides signals."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.client.transport.scripted_server import (
 
 from inferwire.transport.address import parse_address
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.patience import Patience
+from inferwire.transport.timeouts import Timeouts
 
 
 @pytest.fixture(params=["gRPC", "socket"])
@@ -24,6 +24,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def transport(server: ScriptedServer) -> Iterator[GrpcTransport]:
-    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Timeouts(TIMEOUT_S))
     yield transport
     transport.close()

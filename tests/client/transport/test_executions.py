@@ -27,10 +27,10 @@ import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.descriptions import CompiledDescription, ModelContents, ModelSource
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.patience import Patience
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
+from inferwire.transport.timeouts import Timeouts
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import models_pb2, types_pb2
 
@@ -143,7 +143,7 @@ def test_what_is_submitted_to_a_stream_that_has_ended_fails_as_the_stream_did(se
 
 def test_a_transport_that_nobody_holds_ends_its_stream_without_the_garbage_collector(server: ScriptedServer) -> None:
     outcomes = Endings()
-    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Timeouts(TIMEOUT_S))
     submit(transport, outcomes)
     server.answers.put(result(*sent(server)))
     outcomes.get(timeout=TIMEOUT_S)
@@ -174,7 +174,7 @@ def test_a_transport_that_nobody_holds_goes_though_its_models_were_not_freed_bef
 
     server.unary |= dict.fromkeys(MAKE, answer)
     server.unary["Upload"] = lambda data, context: b""
-    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Timeouts(TIMEOUT_S))
     compiled = make(transport)
     transport.close()
     transport.release(compiled.compiled_id)

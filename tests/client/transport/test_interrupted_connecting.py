@@ -20,11 +20,11 @@ from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer, result, sent, submit, values_of
 
 import inferwire as ov
-from inferwire.transport import connection
+from inferwire.transport import connection, link
 from inferwire.transport.address import parse_address
 from inferwire.transport.connection import Connection
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.patience import Patience
+from inferwire.transport.timeouts import Timeouts
 
 WHERE = (PACKAGE, str(Path(grpc.__file__).parent), threading.__file__)
 """Whose steps a caller takes as it connects."""
@@ -41,7 +41,7 @@ def serving(server: Served) -> Generator[Served]:
 
 
 def connect_to(server: ScriptedServer) -> GrpcTransport:
-    return GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Patience(TIMEOUT_S))
+    return GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Timeouts(TIMEOUT_S))
 
 
 def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -206,7 +206,7 @@ def test_who_waits_is_told_of_a_failure_before_what_is_left_of_it_is_closed(
 ) -> None:
     channel = Unclosable()
     with monkeypatch.context() as patch, ThreadPoolExecutor(1) as threads:
-        patch.setattr(connection, "open_channel", channel.opened)
+        patch.setattr(link, "open_channel", channel.opened)
         try:
             with pytest.raises(RuntimeError, match="can't start new thread"):
                 threads.submit(submit, transport, Endings()).result(TIMEOUT_S)

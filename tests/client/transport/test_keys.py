@@ -24,8 +24,8 @@ from inferwire.transport.executions import ExecutionHeader, SequenceMark, Stored
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.lending import LEAST_BYTES
 from inferwire.transport.operator_calls import OperatorCalls
-from inferwire.transport.patience import Patience
 from inferwire.transport.session.session_stream import LARGE_BYTES
+from inferwire.transport.timeouts import Timeouts
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.preprocessing import Recording
 
@@ -112,7 +112,7 @@ def metadata_of(server: ScriptedServer, method: str) -> dict[str, str]:
 @pytest.mark.parametrize(("method", "call"), CALLS.items(), ids=CALLS)
 def test_every_call_of_a_session_shows_the_key(server: ScriptedServer, method: str, call: Act) -> None:
     server.unary = dict.fromkeys(CALLS, empty)
-    with closing(GrpcTransport(address_of(server), Patience(TIMEOUT_S), KEY)) as transport:
+    with closing(GrpcTransport(address_of(server), Timeouts(TIMEOUT_S), KEY)) as transport:
         # What an empty answer leaves to be said is the business of other tests.
         with suppress(ov.InferwireError, ValueError):
             call(transport)
@@ -140,7 +140,7 @@ def test_no_call_is_left_out_here() -> None:
 
 def test_without_a_key_none_is_shown(server: ScriptedServer) -> None:
     server.unary["ListDevices"] = lambda data, context: b""
-    with closing(GrpcTransport(address_of(server), Patience(TIMEOUT_S))) as transport:
+    with closing(GrpcTransport(address_of(server), Timeouts(TIMEOUT_S))) as transport:
         transport.devices()
     calls = [server.calls.get(timeout=TIMEOUT_S) for _ in range(2)]
     assert [method for method, _ in calls] == ["Session", "ListDevices"]
@@ -160,7 +160,7 @@ def test_a_core_shows_the_key_that_it_was_given_else_that_of_the_environment(
 
 
 def test_a_connection_that_was_lost_is_opened_again_with_the_key(server: ScriptedServer) -> None:
-    with closing(GrpcTransport(address_of(server), Patience(TIMEOUT_S), KEY)) as transport:
+    with closing(GrpcTransport(address_of(server), Timeouts(TIMEOUT_S), KEY)) as transport:
         submit(transport, Endings())
         server.received.get(timeout=TIMEOUT_S)
         server.answers.put(None)

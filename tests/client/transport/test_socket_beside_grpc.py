@@ -33,10 +33,11 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
-from inferwire.transport.connection import Connection, Link
+from inferwire.transport.connection import Connection
 from inferwire.transport.credentials import credentials_for
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.patience import Patience
+from inferwire.transport.link import Link
+from inferwire.transport.timeouts import Timeouts
 from inferwire_proto import frames
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.frames import Kind
@@ -69,7 +70,7 @@ def connected(
 ) -> closing[GrpcTransport]:
     """Make a transport to a server, to be closed."""
     address = parse_address(f"{scheme}{host}:{server.port}")
-    return closing(GrpcTransport(address, Patience(TIMEOUT_S, socket_s=socket_s)))
+    return closing(GrpcTransport(address, Timeouts(TIMEOUT_S, socket_s=socket_s)))
 
 
 def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -152,7 +153,7 @@ def test_a_load_balancer_that_leads_nowhere_else_is_not_asked_for_ever() -> None
 
 
 def test_a_load_balancer_is_asked_again_no_longer_than_a_server_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inferwire.transport.connection.monotonic", partial(next, count(0, 1)))
+    monkeypatch.setattr("inferwire.transport.link.monotonic", partial(next, count(0, 1)))
     server = BalancedServer(1000)
     with stopping(server), connected(server, socket_s=3) as transport:
         check_answered(server, transport)
@@ -189,7 +190,7 @@ def test_of_a_hosts_addresses_the_one_is_found_that_the_server_has() -> None:
     with serving(on_socket=True) as server, socket.create_server(("127.0.0.2", server.port)) as elsewhere:
         threading.Thread(target=answer, args=(elsewhere,), daemon=True).start()
         address = parse_address(f"localhost:{server.port}")
-        with closing(GrpcTransport(address, Patience(TIMEOUT_S, socket_s=TIMEOUT_S))) as transport:
+        with closing(GrpcTransport(address, Timeouts(TIMEOUT_S, socket_s=TIMEOUT_S))) as transport:
             check_answered(server, transport)
             assert server.left.get(timeout=TIMEOUT_S) == "session-1"
         elsewhere.shutdown(socket.SHUT_RDWR)
@@ -197,11 +198,11 @@ def test_of_a_hosts_addresses_the_one_is_found_that_the_server_has() -> None:
 
 @pytest.mark.usefixtures("two_addresses")
 def test_a_hosts_addresses_are_tried_no_longer_than_a_server_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inferwire.transport.connection.monotonic", partial(next, count(0, TIMEOUT_S + 1)))
+    monkeypatch.setattr("inferwire.transport.link.monotonic", partial(next, count(0, TIMEOUT_S + 1)))
     dialled = SimpleQueue[socket.socket]()
     with serving(stranger=dialled.put) as server:
         address = parse_address(f"localhost:{server.port}")
-        with closing(GrpcTransport(address, Patience(TIMEOUT_S, socket_s=0.2))) as transport:
+        with closing(GrpcTransport(address, Timeouts(TIMEOUT_S, socket_s=0.2))) as transport:
             check_answered(server, transport)
             assert dialled.empty()
 
@@ -227,7 +228,7 @@ def test_at_each_address_the_certificate_is_to_be_the_hosts(private_ca: trustme.
         threading.Thread(target=answer, args=(elsewhere,), daemon=True).start()
         address = parse_address(f"grpcs://localhost:{server.port}")
         found = credentials_for(address, root_certificates=roots)
-        with closing(GrpcTransport(address, Patience(TIMEOUT_S), found)) as transport:
+        with closing(GrpcTransport(address, Timeouts(TIMEOUT_S), found)) as transport:
             check_answered(server, transport)
             assert came.get(timeout=TIMEOUT_S) == frames.PREFACE
 

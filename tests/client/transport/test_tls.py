@@ -24,7 +24,7 @@ import inferwire as ov
 from inferwire.transport.address import parse_address
 from inferwire.transport.credentials import ROOT_CERTIFICATES_VARIABLE, credentials_for
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.patience import Patience
+from inferwire.transport.timeouts import Timeouts
 from inferwire.transport.unreachable import is_of_names, why_unreachable
 
 Key = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
@@ -86,7 +86,7 @@ def test_where_something_before_the_server_ends_tls_a_session_stays_on_grpc(
     address = parse_address(f"grpcs://127.0.0.1:{server.port}")
     outcomes = Endings()
     found = credentials_for(address, "s3cret", roots)
-    with closing(GrpcTransport(address, Patience(TIMEOUT_S), found)) as transport:
+    with closing(GrpcTransport(address, Timeouts(TIMEOUT_S), found)) as transport:
         submit(transport, outcomes)
         server.answers.put(result(*sent(server)))
         assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA

@@ -18,7 +18,7 @@ import inferwire as ov
 from inferwire.transport import rpc
 from inferwire.transport.address import parse_address
 from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.patience import Patience
+from inferwire.transport.timeouts import Timeouts
 from inferwire.transport.unreachable import why_unreachable
 
 CALLERS = 5
@@ -37,12 +37,12 @@ def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = parse_address(f"127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.05 s"):
-            GrpcTransport(address, Patience(connect_s=0.05)).devices()
+            GrpcTransport(address, Timeouts(connect_s=0.05)).devices()
 
 
 def test_those_who_wait_for_a_server_together_give_it_up_together() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=2 * CALLERS) as silent, ThreadPoolExecutor(CALLERS) as pool:
-        transport = GrpcTransport(parse_address(f"127.0.0.1:{silent.getsockname()[1]}"), Patience(connect_s=0.5))
+        transport = GrpcTransport(parse_address(f"127.0.0.1:{silent.getsockname()[1]}"), Timeouts(connect_s=0.5))
         come = Barrier(CALLERS)
 
         def call() -> ov.ServerUnavailable:
@@ -59,7 +59,7 @@ def test_those_who_wait_for_a_server_together_give_it_up_together() -> None:
 
 def test_a_server_that_is_given_up_keeps_nothing_of_whoever_asked_for_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        transport = GrpcTransport(parse_address(f"127.0.0.1:{silent.getsockname()[1]}"), Patience(connect_s=0.05))
+        transport = GrpcTransport(parse_address(f"127.0.0.1:{silent.getsockname()[1]}"), Timeouts(connect_s=0.05))
 
         def ask() -> weakref.ref[set[int]]:
             mine = set[int]()

@@ -14,7 +14,7 @@ from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.http2.outflow import Write
-from inferwire_server.transport.http2.protocol import Http2Protocol, Http2Surroundings, Silences
+from inferwire_server.transport.http2.protocol import Http2Protocol, Http2Surroundings, Http2Timeouts
 from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.turns import Turns
 
@@ -37,7 +37,7 @@ class Calls:
         self.lost: list[Http2Protocol[Headers]] = []
         self._at_once: bytes | None = None
         turns = Turns(lambda call: asyncio.get_running_loop().call_soon(call))
-        self._around = Http2Surroundings(self.made.append, self.lost.append, NOT_HTTP2, None, Silences(), turns)
+        self._around = Http2Surroundings(self.made.append, self.lost.append, NOT_HTTP2, None, Http2Timeouts(), turns)
 
     def connect(self, write: Write, protocol: Http2Protocol[Headers]) -> Connection[Headers]:
         """Begin a connection."""

@@ -19,9 +19,9 @@ from tests.transport.http2.wire import STATUS, Headers, answered, data_in, goes,
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2 import protocol as protocol_module
 from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, frame
-from inferwire_server.transport.http2.protocol import Silences
+from inferwire_server.transport.http2.protocol import Http2Timeouts
 from inferwire_server.transport.http2.server import Http2Server
-from inferwire_server.transport.life_signs import Patience
+from inferwire_server.transport.keepalive import PeerTimeouts
 
 Server = Http2Server[Headers]
 
@@ -101,8 +101,8 @@ async def test_who_speaks_something_else_gets_the_given_answer(server: Server, l
 
 
 async def test_it_looks_after_silent_peers(calls: Calls, listener: socket.socket) -> None:
-    silences = Silences(Patience(hello_s=0.02, silence_s=0.02, answer_s=0.02), look_s=0.01)
-    async with Http2Server(calls.connect, NOT_HTTP2, silences) as server:
+    timeouts = Http2Timeouts(PeerTimeouts(hello_s=0.02, silence_s=0.02, answer_s=0.02), look_s=0.01)
+    async with Http2Server(calls.connect, NOT_HTTP2, timeouts) as server:
         server.listen(listener)
         async with connected(listener) as silent, connected(listener) as greeted:
             greeted.say(PREFACE)
@@ -157,7 +157,7 @@ async def test_it_takes_no_connections_while_it_closes(
 async def test_a_peer_that_does_not_say_that_it_has_heard_is_left_after_a_while(
     calls: Calls, listener: socket.socket
 ) -> None:
-    async with Http2Server(calls.connect, NOT_HTTP2, Silences(heard_s=0.01)) as server:
+    async with Http2Server(calls.connect, NOT_HTTP2, Http2Timeouts(heard_s=0.01)) as server:
         server.listen(listener)
         async with connected(listener) as peer:
             await peer.greet()

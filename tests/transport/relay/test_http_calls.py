@@ -18,9 +18,9 @@ from inferwire_server.gil_thread import GilThread
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.http.exchange import exchange_of
-from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, crew_call
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
+from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.rpc.methods import Method, path_of
 
@@ -32,8 +32,8 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     await Response("here")(scope, receive, send)
 
 
-def relayed(crew: Crew, colleagues: Colleagues, refusals: Refusals) -> RelayedApp:
-    return RelayedApp(app, Routing(crew, colleagues, frozenset[str], GilThread()), colleagues, refusals, 1000)
+def relayed(crew: Crew, other_workers: OtherWorkers, refusals: Refusals) -> RelayedApp:
+    return RelayedApp(app, Routing(crew, other_workers, frozenset[str], GilThread()), other_workers, refusals, 1000)
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def drain() -> Drain:
 async def other(tmp_path: Path, drain: Drain) -> AsyncIterator[Crew]:
     """The other worker, which answers."""
     crew = Crew(1, 2, tmp_path, "token")
-    async with Colleagues(crew) as colleagues:
-        answer = crew_call(app, colleagues, relayed(crew, colleagues, Refusals()))
+    async with OtherWorkers(crew) as other_workers:
+        answer = crew_call(app, other_workers, relayed(crew, other_workers, Refusals()))
         methods = {path_of(CREW_CALL): Method(answer, takes_stream=True)}
         async with served_methods(methods, guard_of(drain), at=crew.calls):
             yield crew
@@ -60,8 +60,8 @@ def code_of(answer: HttpAnswer) -> tuple[int, str]:
 async def test_what_another_worker_refuses_is_refused_as_it_says(other: Crew, drain: Drain) -> None:
     refusals = Refusals()
     crew = Crew(0, 2, other.folder, other.token)
-    async with Colleagues(crew) as colleagues:
-        caller = relayed(crew, colleagues, refusals)
+    async with OtherWorkers(crew) as other_workers:
+        caller = relayed(crew, other_workers, refusals)
         assert (await answer_of(caller, JOB)).body == b"here"
         drain.close()
         answer = await answer_of(caller, JOB)
@@ -76,17 +76,17 @@ async def test_another_worker_knows_a_request_by_the_id_that_its_caller_is_told(
         await Response(exchange_of(scope).request_id)(scope, receive, send)
 
     crew = Crew(0, 2, tmp_path, "token")
-    async with Colleagues(crew) as colleagues:
-        answering = crew_call(tell_id, colleagues, relayed(crew, colleagues, Refusals()))
+    async with OtherWorkers(crew) as other_workers:
+        answering = crew_call(tell_id, other_workers, relayed(crew, other_workers, Refusals()))
         async with served_methods({path_of(CREW_CALL): Method(answering, takes_stream=True)}, at=tmp_path / "calls-1"):
             call = replace(JOB, headers=[(b"x-request-id", b"mine")])
-            assert (await answer_of(relayed(crew, colleagues, Refusals()), call)).body == b"mine"
+            assert (await answer_of(relayed(crew, other_workers, Refusals()), call)).body == b"mine"
 
 
-async def test_a_worker_that_does_not_know_its_colleague_is_a_fault_of_the_server(other: Crew) -> None:
+async def test_a_worker_that_does_not_know_another_is_a_fault_of_the_server(other: Crew) -> None:
     crew = Crew(0, 2, other.folder, "another token")
-    async with Colleagues(crew) as colleagues:
-        answer = await answer_of(relayed(crew, colleagues, Refusals()), JOB)
+    async with OtherWorkers(crew) as other_workers:
+        answer = await answer_of(relayed(crew, other_workers, Refusals()), JOB)
     assert code_of(answer) == (500, "INTERNAL")
     assert json.loads(answer.body)["error"] == "another worker of this server does not answer: Method not found!"
 
@@ -94,9 +94,9 @@ async def test_a_worker_that_does_not_know_its_colleague_is_a_fault_of_the_serve
 async def test_a_body_may_be_longer_than_a_message_of_another_caller(tmp_path: Path) -> None:
     """HTTP and gRPC have limits of their own, and the first has looked at its own before it asks another worker."""
     crew = Crew(0, 2, tmp_path, "token")
-    async with Colleagues(crew) as colleagues:
-        answering = crew_call(app, colleagues, relayed(crew, colleagues, Refusals()))
+    async with OtherWorkers(crew) as other_workers:
+        answering = crew_call(app, other_workers, relayed(crew, other_workers, Refusals()))
         methods = {path_of(CREW_CALL): Method(answering, takes_stream=True)}
         async with served_methods(methods, at=tmp_path / "calls-1", most_message_bytes=100):
             call = replace(JOB, body=bytes(1000))
-            assert (await answer_of(relayed(crew, colleagues, Refusals()), call)).body == b"here"
+            assert (await answer_of(relayed(crew, other_workers, Refusals()), call)).body == b"here"

@@ -10,7 +10,7 @@ from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
 from inferwire_server.gil_thread import GilThread
 from inferwire_server.open_inference.stubs.grpc_service_pb2 import LogSettingsRequest
-from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.rpc_calls import RpcRelay
 from inferwire_server.transport.rpc.context import Context
@@ -28,12 +28,12 @@ class FromOutside:
 def relayed(index: int) -> UnaryCall:
     """Give what answers the call at a worker that none of the others is there for."""
     crew = Crew(index, 2, token="token")
-    colleagues = Colleagues(crew)
+    other_workers = OtherWorkers(crew)
 
     async def call(data: bytes, _: Context) -> bytes:
         return b"here"
 
-    return RpcRelay(Routing(crew, colleagues, frozenset[str], GilThread()), colleagues).around(LOG_SETTINGS, call)
+    return RpcRelay(Routing(crew, other_workers, frozenset[str], GilThread()), other_workers).around(LOG_SETTINGS, call)
 
 
 FROM_OUTSIDE = cast("Any", FromOutside())

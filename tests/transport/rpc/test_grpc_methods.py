@@ -8,21 +8,41 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    FileDescriptorProto,
+    MethodDescriptorProto,
+    ServiceDescriptorProto,
+)
+from google.protobuf.descriptor_pool import DescriptorPool
 from structlog.testing import capture_logs
 from tests.transport.served_methods import served_methods
 
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
-from inferwire_proto.inferwire.v1 import devices_pb2 as pb
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rpc.methods import Service, methods_of
 
-DESCRIPTOR: Any = pb.DESCRIPTOR.services_by_name["DeviceService"]
-UNIMPLEMENTED = {
-    "GetProperty": "no properties here",
-    "GetVersions": "no versions here",
-    "CheckProperties": "nothing to check here",
-    "ListExtensions": "no extensions here",
-}
+UNIMPLEMENTED = {"Refuse": "nothing to refuse here"}
+
+
+def described(*methods: str) -> Any:
+    """Describe a service of the tests' own, so that calls that are added to the contract are none of theirs."""
+    made = [
+        MethodDescriptorProto(name=name, input_type=".tests.Nothing", output_type=".tests.Nothing") for name in methods
+    ]
+    file = FileDescriptorProto(
+        name="calls.proto",
+        package="tests",
+        syntax="proto3",
+        message_type=[DescriptorProto(name="Nothing")],
+        service=[ServiceDescriptorProto(name="Calls", method=made)],
+    )
+    pool = DescriptorPool()
+    pool.Add(file)
+    return pool.FindServiceByName("tests.Calls")
+
+
+DESCRIPTOR = described("RaiseIt", "Refuse")
 
 
 class Calls:
@@ -31,7 +51,7 @@ class Calls:
     def __init__(self, raised: Exception) -> None:
         self._raised = raised
 
-    async def list_devices(self, request: pb.ListDevicesRequest, context: object) -> pb.ListDevicesResponse:
+    async def raise_it(self, request: object, context: object) -> Any:
         raise self._raised
 
 
@@ -45,7 +65,7 @@ async def served(raised: Exception) -> AsyncGenerator[Callable[[str], Any], None
     ):
 
         def call(name: str) -> Any:
-            return channel.unary_unary(f"/inferwire.v1.DeviceService/{name}")(b"")
+            return channel.unary_unary(f"/tests.Calls/{name}")(b"")
 
         yield call
 
@@ -59,7 +79,7 @@ async def failure(call: Any) -> grpc.aio.AioRpcError:
 @pytest.mark.parametrize("code", Code, ids=lambda code: code.name)
 async def test_a_code_is_its_status_its_sentence_and_its_name(code: Code) -> None:
     async with served(ServingError(code, "why, and what was expected", retry_after_s=1.5)) as call:
-        error = await failure(call("ListDevices"))
+        error = await failure(call("RaiseIt"))
     assert error.code() is grpc.StatusCode[code.grpc]
     assert error.details() == "why, and what was expected"
     trailers = dict(iter(error.trailing_metadata()))
@@ -69,7 +89,7 @@ async def test_a_code_is_its_status_its_sentence_and_its_name(code: Code) -> Non
 async def test_a_bug_is_an_id_that_the_log_explains() -> None:
     with capture_logs() as logged:
         async with served(ZeroDivisionError("secret detail")) as call:
-            error = await failure(call("ListDevices"))
+            error = await failure(call("RaiseIt"))
     assert error.code() is grpc.StatusCode.INTERNAL
     details = error.details() or ""
     assert "secret" not in details
@@ -81,26 +101,26 @@ async def test_a_bug_is_an_id_that_the_log_explains() -> None:
 @pytest.mark.parametrize(("letter", "kept"), [("ö", 1000), ("%", 2000), ("\n", 2000), ("😀", 500)])
 async def test_a_long_sentence_still_arrives(letter: str, kept: int) -> None:
     async with served(ServingError(Code.MODEL_FAILED, letter * 100_000)) as call:
-        error = await failure(call("ListDevices"))
+        error = await failure(call("RaiseIt"))
     assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert error.details() == letter * kept + "..."
 
 
 async def test_a_long_sentence_without_other_letters_has_its_end() -> None:
     async with served(ServingError(Code.MODEL_FAILED, "x" * 100_000 + ", expected less")) as call:
-        error = await failure(call("ListDevices"))
+        error = await failure(call("RaiseIt"))
     assert (error.details() or "").endswith("xxx, expected less")
 
 
 async def test_a_call_that_is_not_offered_says_so() -> None:
     async with served(ZeroDivisionError()) as call:
-        error = await failure(call("GetVersions"))
-    assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "no versions here")
+        error = await failure(call("Refuse"))
+    assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "nothing to refuse here")
 
 
 @pytest.mark.parametrize(
     "unimplemented",
-    [{"GetProperty": "no"}, {**UNIMPLEMENTED, "ListDevices": "answered all the same"}],
+    [{}, {**UNIMPLEMENTED, "RaiseIt": "answered all the same"}],
     ids=["forgotten", "both"],
 )
 def test_a_call_is_answered_or_listed_as_unimplemented(unimplemented: dict[str, str]) -> None:

@@ -7,23 +7,23 @@ import pytest
 from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, until
 
 from inferwire_server.service import Services
-from inferwire_server.transport.life_signs import Patience
+from inferwire_server.transport.keepalive import PeerTimeouts
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 
 @pytest.fixture
-def patience() -> Patience:
+def timeouts() -> PeerTimeouts:
     """How long peers are waited for: longer than any test."""
-    return Patience(hello_s=3600.0)
+    return PeerTimeouts(hello_s=3600.0)
 
 
 @pytest.fixture
-def sockets(services: Services, grpc_options: GrpcOptions, patience: Patience) -> SocketSessions:
-    return SocketSessions(services, grpc_options.max_message_bytes, patience)
+def sockets(services: Services, grpc_options: GrpcOptions, timeouts: PeerTimeouts) -> SocketSessions:
+    return SocketSessions(services, grpc_options.max_message_bytes, timeouts)
 
 
-@pytest.mark.parametrize("patience", [Patience(hello_s=0.0)])
+@pytest.mark.parametrize("timeouts", [PeerTimeouts(hello_s=0.0)])
 async def test_a_hello_is_waited_for_so_long(channel: grpc.aio.Channel) -> None:
     assert await GrpcStream(channel).ended() == Ended("INVALID_INPUT", "no hello has come within 0 s")
 

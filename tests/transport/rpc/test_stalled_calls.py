@@ -17,7 +17,7 @@ from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.http2.protocol import Silences
+from inferwire_server.transport.http2.protocol import Http2Timeouts
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import Guard, Method
 
@@ -218,9 +218,9 @@ async def read_all(call: Any) -> None:
 
 async def test_grpcs_own_client_hears_why_when_it_reads_on_after_all() -> None:
     guard, writer = guard_of(), Writer()
-    silences = Silences(stall_s=0.05, look_s=0.01)
+    timeouts = Http2Timeouts(stall_s=0.05, look_s=0.01)
     async with (
-        served_methods({PATH: Method(writer)}, guard, silences=silences) as port,
+        served_methods({PATH: Method(writer)}, guard, timeouts=timeouts) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
     ):
         call: Any = channel.unary_stream(PATH)(b"")

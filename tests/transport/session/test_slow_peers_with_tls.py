@@ -17,7 +17,7 @@ from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.service import Services
-from inferwire_server.transport.life_signs import Patience
+from inferwire_server.transport.keepalive import PeerTimeouts
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls
@@ -27,7 +27,7 @@ ROWS = 3 << 20
 
 PARTS = 64
 
-PATIENCE = Patience()
+TIMEOUTS = PeerTimeouts()
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def models() -> dict[str, FakeModel]:
 
 @pytest_asyncio.fixture
 async def sockets(services: Services, clock: Clock) -> AsyncIterator[SocketSessions]:
-    with SocketSessions(services, 64 << 20, PATIENCE, clock) as sessions:
+    with SocketSessions(services, 64 << 20, TIMEOUTS, clock) as sessions:
         yield sessions
 
 
@@ -67,7 +67,7 @@ async def take_slowly(
 
 @pytest.mark.parametrize(
     ("is_draining", "seconds"),
-    [(False, 1.5 * (PATIENCE.silence_s + PATIENCE.answer_s)), (True, 2 * PATIENCE.answer_s)],
+    [(False, 1.5 * (TIMEOUTS.silence_s + TIMEOUTS.answer_s)), (True, 2 * TIMEOUTS.answer_s)],
     ids=["in the middle", "at the end"],
 )
 async def test_who_takes_an_answer_slowly_gets_all_of_it(
@@ -91,6 +91,6 @@ async def test_who_takes_nothing_is_cut_off(sockets: SocketSessions, clock: Cloc
     await stream.send(pb.SessionRequest(executions=[execution(1, rows=ROWS)]), [row(3, ROWS)])
     async with asyncio.timeout(LIMIT_S):
         while sockets.drain.is_busy:
-            clock.now += PATIENCE.silence_s / 8
+            clock.now += TIMEOUTS.silence_s / 8
             await asyncio.sleep(0.01)
             sockets.check()

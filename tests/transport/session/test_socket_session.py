@@ -33,7 +33,7 @@ from inferwire_server.service import Services
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening
 from inferwire_server.transport.http2 import frames as http2
-from inferwire_server.transport.life_signs import Patience
+from inferwire_server.transport.keepalive import PeerTimeouts
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 from inferwire_server.transport.session.socket_session import Give
 from inferwire_server.transport.session.socket_sessions import SocketSessions
@@ -58,7 +58,7 @@ def grpc_options() -> GrpcOptions:
 
 @pytest_asyncio.fixture
 async def sockets(services: Services, clock: Clock) -> AsyncIterator[SocketSessions]:
-    with SocketSessions(services, MOST_BYTES, Patience(), clock) as sessions:
+    with SocketSessions(services, MOST_BYTES, PeerTimeouts(), clock) as sessions:
         yield sessions
 
 
@@ -486,7 +486,7 @@ async def test_an_idle_connection_keeps_little(connect: Connect, sockets: Socket
 async def test_the_reprs_say_who_is_connected(stream: SocketStream, sockets: SocketSessions) -> None:
     (session,) = sockets._open
     assert repr(sockets) == "<SocketSessions: 1 connections>"
-    assert repr(session).startswith("<SocketSession: <LifeSigns: TALK>, <SessionStream of <Session ")
+    assert repr(session).startswith("<SocketSession: <Keepalive: TALK>, <SessionStream of <Session ")
     stream.leave()
 
 

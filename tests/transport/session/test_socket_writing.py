@@ -14,13 +14,13 @@ from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
-from inferwire_server.transport.life_signs import Patience
+from inferwire_server.transport.keepalive import PeerTimeouts
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 
 
 @pytest_asyncio.fixture
 async def sockets(services: Services, clock: Clock) -> AsyncIterator[SocketSessions]:
-    with SocketSessions(services, MOST_BYTES, Patience(), clock) as sessions:
+    with SocketSessions(services, MOST_BYTES, PeerTimeouts(), clock) as sessions:
         yield sessions
 
 

@@ -1,8 +1,8 @@
 """Properties of GPUs. Mirrors `openvino.properties.intel_gpu`."""
 
-from inferwire.completion import offered
 from inferwire.properties.declaration import Property, flag
 from inferwire.properties.intel_gpu import hint as hint
+from inferwire.tab_completion import offered
 
 
 class CapabilityGPU:

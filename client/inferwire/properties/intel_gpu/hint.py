@@ -1,8 +1,8 @@
 """What an application wants of a GPU. Mirrors `openvino.properties.intel_gpu.hint`."""
 
-from inferwire.completion import offered
 from inferwire.properties.declaration import Property, flag, int64, one_of
 from inferwire.properties.hint import Priority
+from inferwire.tab_completion import offered
 
 
 class ThrottleLevel:

@@ -20,9 +20,9 @@ from inferwire.errors import ServerUnavailable
 from inferwire.transport import codec
 from inferwire.transport.address import SocketPlace
 from inferwire.transport.executions import WireBytes
-from inferwire.transport.patience import Patience
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.tls_layer import TlsLayer
+from inferwire.transport.timeouts import Timeouts
 from inferwire_proto import frames
 from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1.types_pb2 import Error
@@ -51,7 +51,7 @@ class SocketCarrier:
     def __init__(
         self,
         place: SocketPlace,
-        patience: Patience,
+        timeouts: Timeouts,
         tls: ssl.SSLContext | None = None,
         host: str = "",
     ) -> None:
@@ -61,17 +61,17 @@ class SocketCarrier:
             OSError: If nobody answers there in time, or nobody that is trusted.
         """
         self._place = place
-        self._patience = patience
+        self._timeouts = timeouts
         self._lock = threading.Lock()
         self._left: list[WireBytes] = []
         self._is_writing = False
         self._wake: Callable[[], None] = _nobody
         self._users = 2
-        self._socket, self._tls = _connect(place, patience.socket_s, tls, host)
-        _set_timeout(self._socket, socket.SO_RCVTIMEO, patience.keepalive_s)
+        self._socket, self._tls = _connect(place, timeouts.socket_s, tls, host)
+        _set_timeout(self._socket, socket.SO_RCVTIMEO, timeouts.keepalive_s)
         # A send of which nothing goes for so long fails. One of which some went has as long again for the rest, so that
         # a server that stands still is noticed after once to twice as long; on TCP, what follows ends it after once.
-        limit_s = patience.keepalive_s + patience.answer_s
+        limit_s = timeouts.keepalive_s + timeouts.answer_s
         _set_timeout(self._socket, socket.SO_SNDTIMEO, limit_s)
         if isinstance(place, tuple) and hasattr(socket, "TCP_USER_TIMEOUT"):
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limit_s * 1000))
@@ -226,13 +226,13 @@ class SocketCarrier:
             except BlockingIOError:
                 if self._say(Kind.PING):
                     break
-        _set_timeout(self._socket, socket.SO_RCVTIMEO, self._patience.answer_s)
+        _set_timeout(self._socket, socket.SO_RCVTIMEO, self._timeouts.answer_s)
         try:
             return self._receive_some(room)
         except BlockingIOError:
-            raise self._lost(f"it has not answered within {self._patience.answer_s:g} s") from None
+            raise self._lost(f"it has not answered within {self._timeouts.answer_s:g} s") from None
         finally:
-            _set_timeout(self._socket, socket.SO_RCVTIMEO, self._patience.keepalive_s)
+            _set_timeout(self._socket, socket.SO_RCVTIMEO, self._timeouts.keepalive_s)
 
     def _receive_some(self, room: memoryview) -> int:
         """Receive some bytes and return how many; 0 at the end.

@@ -5,5 +5,5 @@
 - `request_parser` cuts requests out of bytes, on the `httptools` library. `long_body` receives a tensor where it stays.
 - `cycle` is one request and its answer, which `joined_writes` hands to the system.
 - What applications may do beyond ASGI is in `exchange`; `bodies`, `request_headers`, `responses` and `caller_watch` are
-  made of that. `adopted` makes work part of callers' traces, and `request_timeouts` is how long peers are waited for.
+  made of that. `traced` makes work part of callers' traces, and `request_timeouts` is how long peers are waited for.
 """

@@ -20,7 +20,6 @@ from uvicorn.server import ServerState
 from inferwire_proto.errors import Code
 from inferwire_server.core.callers import at_host
 from inferwire_server.errors import shutting_down
-from inferwire_server.transport.awaited import Awaited
 from inferwire_server.transport.http.connection import BoundedFlow, Connection
 from inferwire_server.transport.http.cycle import Cycle
 from inferwire_server.transport.http.exchange import EXTENSION, Exchanged
@@ -37,6 +36,7 @@ from inferwire_server.transport.http.request_parser import (
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.responses import ELSEWHERE_AFTER_S, error_body
 from inferwire_server.transport.request_ids import RequestIds
+from inferwire_server.transport.stall_timer import StallTimer
 
 
 def _refusal(status: bytes, code: Code, sentence: str, further: bytes = b"") -> bytes:
@@ -125,7 +125,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._around = around
         self._requests = RequestParser(self)
         self.pieces = 0
-        self._awaited = Awaited()
+        self._stall = StallTimer()
         self._is_leaving = False
         # What has come behind requests that wait for their turn.
         self._behind = bytearray()
@@ -218,7 +218,7 @@ class HttpProtocol(HttpToolsProtocol):
         peer is waited for that has everything and should close TLS as well: one that is idle does not read that.
         """
         if unsent := self.transport.get_write_buffer_size():
-            if self._awaited.is_overdue(("answer", unsent), now, timeouts.answer_s):
+            if self._stall.is_overdue(("answer", unsent), now, timeouts.answer_s):
                 self.transport.abort()
             return
         if self._is_leaving and self.transport.is_closing():
@@ -232,8 +232,8 @@ class HttpProtocol(HttpToolsProtocol):
             is_awaited = not self.flow.read_paused and not self.cycle.waits_to_continue
             what, limit_s = ("body", self.pieces), timeouts.end_s if self._is_leaving else timeouts.body_s
         if not is_awaited or self.transport.is_closing():
-            self._awaited.nothing()
-        elif self._awaited.is_overdue(what, now, limit_s):
+            self._stall.stop()
+        elif self._stall.is_overdue(what, now, limit_s):
             may_answer = self.pieces > 0 and (self._requests.is_in_head or due is not None)
             refusal = _SHUTTING_DOWN if self._is_leaving else _TOO_SLOW
             self._refuse(refusal if may_answer else b"")

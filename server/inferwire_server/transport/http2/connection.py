@@ -1,7 +1,7 @@
 """One connection: what its frames mean to each stream, and the answers that the protocol itself asks for.
 
 It does no I/O. What a peer may make this side keep or do is bounded: of streams by `streams`, of headers by what puts
-them together and reads them, of all else by `chatter`.
+them together and reads them, of all else by `flood_limits`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 from inferwire_server.transport.http2 import frames
-from inferwire_server.transport.http2.chatter import Chatter
+from inferwire_server.transport.http2.flood_limits import FloodLimits
 from inferwire_server.transport.http2.frame_reader import MOST_FRAME_BYTES, FrameReader
 from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
 from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, UNPACKED_TIMES, Field, HeaderBlocks
@@ -71,7 +71,7 @@ class Connection(Generic[H]):
         self.is_greeted = False
         self._is_parting = False
         self._has_settings = False
-        self._chatter = Chatter()
+        self._flood_limits = FloodLimits()
         self._taken_in = 0
         self._data: Stream | None = None
         self._data_ends = False
@@ -112,7 +112,7 @@ class Connection(Generic[H]):
 
         This is called every few seconds, and forgets how much has come that brings nothing further.
         """
-        self._chatter.forget()
+        self._flood_limits.forget()
         for stream in self._stalls.found(self.streams.open.values(), self.outflow.sent - unread, now, stall_s):
             stream.receiver.take_stall()
 
@@ -245,7 +245,7 @@ class Connection(Generic[H]):
         if stream is None or stream.is_over:
             return
         if len(data):
-            self._chatter.idle_frames = 0
+            self._flood_limits.idle_frames = 0
         if is_last:
             stream.has_peer_ended = True
         stream.receiver.take_data(data, is_last=is_last)
@@ -274,7 +274,7 @@ class Connection(Generic[H]):
             self._begin_stream(stream, said, ends=ends)
 
     def _begin_stream(self, stream: Stream, said: H, *, ends: bool) -> None:
-        self._chatter.idle_frames = 0
+        self._flood_limits.idle_frames = 0
         stream.has_peer_ended = ends
         receiver = self._open_stream(stream, said)
         if receiver is not None:
@@ -320,7 +320,7 @@ class Connection(Generic[H]):
             self._count_idle()
             return
         self._has_settings = True
-        self._chatter.count_settings()
+        self._flood_limits.count_settings()
         apply_settings(content, self.outflow, self.streams.open.values())
         self.outflow.emit(frames.frame(frames.SETTINGS, frames.ACK))
         self.outflow.flush()
@@ -352,7 +352,7 @@ class Connection(Generic[H]):
 
     def _count_idle(self) -> None:
         """Count a frame that brings no call further."""
-        self._chatter.count_idle(self.outflow.sent)
+        self._flood_limits.count_idle(self.outflow.sent)
 
 
 def _first_frames(most_header_bytes: int) -> bytes:

@@ -16,9 +16,9 @@ from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.frame_reader import OtherProtocol
 from inferwire_server.transport.http2.frames import ConnectionFailed
 from inferwire_server.transport.http2.outflow import Piece, Write
-from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
+from inferwire_server.transport.keepalive import Keepalive, PeerTimeouts, Verdict
 from inferwire_server.transport.peers import peer_of
-from inferwire_server.transport.taking_over import Other
+from inferwire_server.transport.protocol_switch import ProtocolSwitch
 from inferwire_server.transport.turns import Turns
 
 H = TypeVar("H")
@@ -33,22 +33,22 @@ _MOST_UNHEARD_BYTES = 1024 * 1024
 """How much may wait for a peer that does not read before it is not listened to."""
 
 
-PATIENCE = Patience(hello_s=20.0, silence_s=30.0, answer_s=10.0, linger_s=10.0)
+TIMEOUTS = PeerTimeouts(hello_s=20.0, silence_s=30.0, answer_s=10.0, linger_s=10.0)
 """How long a peer is waited for; its hello is the preface."""
 
 
 @dataclass(frozen=True, slots=True)
-class Silences:
+class Http2Timeouts:
     """How long a peer may do nothing, in seconds.
 
     Attributes:
-        patience: Before it is asked whether it is there, and so on.
+        peer: On the connection as a whole.
         stall_s: On a stream on which it is waited for.
         heard_s: Once it is told that this side leaves: until then it may begin calls, which are answered.
         look_s: How often it is looked whether that has passed.
     """
 
-    patience: Patience = PATIENCE
+    peer: PeerTimeouts = TIMEOUTS
     stall_s: float = 60.0
     heard_s: float = 0.5
     look_s: float = 2.5
@@ -63,15 +63,15 @@ class Http2Surroundings(Generic[H]):
         on_lost: Told of each that ends, or goes on with another protocol.
         other: What else may be spoken, if anything.
         not_http2: What is said to peers that speak something else still.
-        silences: How long peers may do nothing.
+        timeouts: How long peers may do nothing.
         turns: When those go on on which more has come than is taken at once.
     """
 
     on_made: Callable[[Http2Protocol[H]], object]
     on_lost: Callable[[Http2Protocol[H]], object]
     not_http2: bytes
-    other: Other | None
-    silences: Silences
+    other: ProtocolSwitch | None
+    timeouts: Http2Timeouts
     turns: Turns
 
 
@@ -87,7 +87,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     ) -> None:
         self._connect = connect
         self._around = around
-        self._signs = LifeSigns(around.silences.patience, monotonic())
+        self._keepalive = Keepalive(around.timeouts.peer, monotonic())
         self._is_closing = False
         self._is_deaf = False
         self.peer = ""
@@ -130,7 +130,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
 
     def _take(self, data: bytes) -> None:
         now = monotonic()
-        self._signs.heard(now)
+        self._keepalive.heard(now)
         was_greeted = self._connection.is_greeted
         try:
             self._connection.receive(data)
@@ -140,7 +140,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
             self._connection.fail(failure)
             self.close()
         if not was_greeted and self._connection.is_greeted:
-            self._signs.greeted(now)
+            self._keepalive.greeted(now)
 
     def pause_writing(self) -> None:
         """Send no more data while the peer does not read what is sent."""
@@ -152,7 +152,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
             self._is_deaf = False
             self._around.turns.wait(self)
         # It reads: a word of its own may be long in coming, behind what it reads.
-        self._signs.heard(monotonic())
+        self._keepalive.heard(monotonic())
         self._connection.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -167,8 +167,8 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
 
         End streams on which it does nothing, though it is there.
         """
-        self._connection.look(now, self._unread_bytes, self._around.silences.stall_s)
-        match self._signs.judge(now, self._transport.get_write_buffer_size()):
+        self._connection.look(now, self._unread_bytes, self._around.timeouts.stall_s)
+        match self._keepalive.judge(now, self._transport.get_write_buffer_size()):
             case Verdict.WAIT:
                 pass
             case Verdict.ASK:
@@ -195,7 +195,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         if self._is_closing or self._transport.is_closing():
             return
         self._is_closing = True
-        self._signs.ending(monotonic())
+        self._keepalive.ending(monotonic())
         self._transport.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()

@@ -14,10 +14,10 @@ from typing import Generic, TypeAlias, TypeVar
 from inferwire_server.transport.accepting import Accepting, speaking
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.outflow import Write
-from inferwire_server.transport.http2.protocol import Http2Protocol, Http2Surroundings, Silences
-from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
+from inferwire_server.transport.http2.protocol import Http2Protocol, Http2Surroundings, Http2Timeouts
+from inferwire_server.transport.keepalive import Keepalive, PeerTimeouts, Verdict
 from inferwire_server.transport.open_connections import OpenConnections
-from inferwire_server.transport.taking_over import Other
+from inferwire_server.transport.protocol_switch import ProtocolSwitch
 from inferwire_server.transport.turns import Turns
 
 H = TypeVar("H")
@@ -38,14 +38,14 @@ class Http2Server(Generic[H]):
         self,
         connect: Connect[H],
         not_http2: bytes,
-        silences: Silences | None = None,
-        other: Other | None = None,
+        timeouts: Http2Timeouts | None = None,
+        other: ProtocolSwitch | None = None,
     ) -> None:
         self._connect = connect
-        self._silences = silences or Silences()
+        self._timeouts = timeouts or Http2Timeouts()
         self._connections: OpenConnections[Http2Protocol[H]] = OpenConnections()
         self._around = Http2Surroundings(
-            self._add, self._connections.discard, not_http2, other, self._silences, Turns()
+            self._add, self._connections.discard, not_http2, other, self._timeouts, Turns()
         )
         self._listening: list[Accepting] = []
         self._is_closing = False
@@ -97,7 +97,7 @@ class Http2Server(Generic[H]):
         self._stop_listening()
         self.part()
         loop = asyncio.get_running_loop()
-        leaving = loop.call_later(min(self._silences.heard_s, flush_s), self._leave)
+        leaving = loop.call_later(min(self._timeouts.heard_s, flush_s), self._leave)
         try:
             async with asyncio.timeout(flush_s):
                 await self._connections.wait_until_gone()
@@ -109,16 +109,16 @@ class Http2Server(Generic[H]):
 
     async def _see_off(self, ends_at: float, flush_s: float) -> int:
         """Wait for those that take what is due to them, and cut off all others; give how many answers that were."""
-        began_at, patience = monotonic(), Patience(answer_s=_STALL_S, linger_s=flush_s)
-        taking = {connection: LifeSigns(patience, began_at) for connection in self._connections if connection.due_bytes}
-        for signs in taking.values():
-            signs.ending(began_at)
+        began_at, timeouts = monotonic(), PeerTimeouts(answer_s=_STALL_S, linger_s=flush_s)
+        taking = {connection: Keepalive(timeouts, began_at) for connection in self._connections if connection.due_bytes}
+        for keepalive in taking.values():
+            keepalive.ending(began_at)
         cut = 0
         while self._connections:
             now = monotonic()
             for connection in self._connections:
-                signs = taking.get(connection)
-                if now >= ends_at or signs is None or signs.judge(now, connection.due_bytes) is Verdict.CUT_OFF:
+                keepalive = taking.get(connection)
+                if now >= ends_at or keepalive is None or keepalive.judge(now, connection.due_bytes) is Verdict.CUT_OFF:
                     cut += connection.answers_due
                     connection.cut_off()
             with suppress(TimeoutError):
@@ -149,4 +149,4 @@ class Http2Server(Generic[H]):
         now = monotonic()
         for connection in self._connections:
             connection.look(now)
-        self._looking = asyncio.get_running_loop().call_later(self._silences.look_s, self._look)
+        self._looking = asyncio.get_running_loop().call_later(self._timeouts.look_s, self._look)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inferwire_server.transport.awaited import Awaited
 from inferwire_server.transport.http2.stream import Stream
+from inferwire_server.transport.stall_timer import StallTimer
 
 
 class Stalls:
@@ -14,7 +14,7 @@ class Stalls:
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: dict[Stream, Awaited] = {}
+        self._waiting: dict[Stream, StallTimer] = {}
 
     def __repr__(self) -> str:
         return f"<Stalls: {len(self._waiting)} streams wait for their peer>"
@@ -28,8 +28,8 @@ class Stalls:
         stalled: list[Stream] = []
         for stream in streams:
             if (come := _how_far(stream, taken)) is not None:
-                awaited = self._waiting[stream] = before.get(stream) or Awaited()
-                if awaited.is_overdue(come, now, limit_s):
+                timer = self._waiting[stream] = before.get(stream) or StallTimer()
+                if timer.is_overdue(come, now, limit_s):
                     stalled.append(stream)
         return stalled
 

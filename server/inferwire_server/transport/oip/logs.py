@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from inferwire_server.errors import invalid_input
-from inferwire_server.log_words import LEVELS
+from inferwire_server.log_options import LEVELS
 from inferwire_server.service import Services
 
 LogValue: TypeAlias = bool | int | str

@@ -1,5 +1,9 @@
-"""What the workers of one server ask of each other: calls that are not the business of the one they arrive at alone.
+"""Calls that one worker of several cannot answer alone, and how the workers of a server ask each other.
 
-To one of a server's workers the others are its *colleagues*; what a crew and a lead are is told in
-`inferwire_server.crew`.
+What a crew, a lead and a follower are is said in `inferwire_server.crew`.
+
+- `audiences` says which calls those are, and `routing` who answers; `sums` adds up answers of all.
+- `front` puts this around the calls of both ports, which are relayed in `rpc_calls` and in `http_calls`, there as
+  `http_messages`. `other_workers` are the channels to the others.
+- `connections` hands over whole connections, to the worker that has their session.
 """

@@ -1,4 +1,4 @@
-"""Which calls concern more than the worker they arrive at. What is not named here is answered where it arrives."""
+"""Which workers answer which call, by two tables. What is not named in them is answered where it arrives."""
 
 from __future__ import annotations
 

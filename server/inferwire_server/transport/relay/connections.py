@@ -20,8 +20,8 @@ from inferwire_proto.frames import OPENING_BYTES
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.transport.accepting import Accepting
+from inferwire_server.transport.protocol_switch import TakeOver
 from inferwire_server.transport.session.socket_session import Give
-from inferwire_server.transport.taking_over import TakeOver
 
 log = structlog.stdlib.get_logger()
 

@@ -1,4 +1,4 @@
-"""What a server shows its callers where it is one worker of several: behind each call is the whole crew."""
+"""Puts the whole crew behind a worker's calls: what relays them goes around its HTTP application and its gRPC calls."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from starlette.types import ASGIApp
 
 from inferwire_server.crew import Crew
 from inferwire_server.service import Services
-from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, crew_call
+from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.rpc_calls import RpcRelay
 from inferwire_server.transport.rpc.methods import Around, RawCall
@@ -25,10 +25,14 @@ class CrewFront:
     calls: Mapping[str, RawCall] = field(default_factory=dict[str, RawCall])
 
 
-def front_of(crew: Crew, app: ASGIApp, colleagues: Colleagues, services: Services, max_body_bytes: int) -> CrewFront:
+def front_of(
+    crew: Crew, app: ASGIApp, other_workers: OtherWorkers, services: Services, max_body_bytes: int
+) -> CrewFront:
     """Put the crew behind an application and gRPC calls; nothing where there is but one worker."""
     if crew.count == 1:
         return CrewFront(app)
-    routing = Routing(crew, colleagues, lambda: services.models.stateful, services.gil_thread)
-    relayed = RelayedApp(app, routing, colleagues, services.refusals, max_body_bytes)
-    return CrewFront(relayed, RpcRelay(routing, colleagues).around, {CREW_CALL: crew_call(app, colleagues, relayed)})
+    routing = Routing(crew, other_workers, lambda: services.models.stateful, services.gil_thread)
+    relayed = RelayedApp(app, routing, other_workers, services.refusals, max_body_bytes)
+    return CrewFront(
+        relayed, RpcRelay(routing, other_workers).around, {CREW_CALL: crew_call(app, other_workers, relayed)}
+    )

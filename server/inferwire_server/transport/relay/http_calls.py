@@ -18,8 +18,8 @@ from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.exchange import exchange_of, where_of
 from inferwire_server.transport.http.responses import error_response
 from inferwire_server.transport.relay.audiences import http_audience
-from inferwire_server.transport.relay.colleagues import Colleagues
 from inferwire_server.transport.relay.http_messages import HttpAnswer, HttpRequest, answer_of
+from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.sums import Sum
 from inferwire_server.transport.request_ids import HEADER
@@ -37,11 +37,11 @@ class RelayedApp:
     """An application behind which is the whole crew."""
 
     def __init__(
-        self, app: ASGIApp, routing: Routing, colleagues: Colleagues, refusals: Refusals, max_body_bytes: int
+        self, app: ASGIApp, routing: Routing, other_workers: OtherWorkers, refusals: Refusals, max_body_bytes: int
     ) -> None:
         self._app = app
         self._routing = routing
-        self._colleagues = colleagues
+        self._other_workers = other_workers
         self._refusals = refusals
         self._max_body_bytes = max_body_bytes
 
@@ -55,7 +55,7 @@ class RelayedApp:
         try:
             with CallerWatch(request):
                 body = bytes(await read_undecoded(request, self._max_body_bytes))
-                call = _HttpCall(found.subject, _whole(scope, body), self._app, self._colleagues)
+                call = _HttpCall(found.subject, _whole(scope, body), self._app, self._other_workers)
                 answer = await self._routing.answer(found.audience, call)
         except _Refused as refused:
             answer = refused.answer
@@ -70,14 +70,14 @@ class RelayedApp:
         await _written(answer)(scope, receive, send)
 
 
-def crew_call(app: ASGIApp, colleagues: Colleagues, relayed: RelayedApp) -> RawCall:
+def crew_call(app: ASGIApp, other_workers: OtherWorkers, relayed: RelayedApp) -> RawCall:
     """Make what answers the other workers: what they pass on, and what they ask of this one alone.
 
     Nothing of a message is taken in before it is known to be another worker's.
     """
 
     async def answer(_: bytes, context: Context) -> None:
-        if not (alone := colleagues.asks_this_worker_only(context)) and not colleagues.is_passed_on(context):
+        if not (alone := other_workers.asks_this_worker_only(context)) and not other_workers.is_passed_on(context):
             raise NO_METHOD
         request = HttpRequest.decode(await context.read() or b"")
         await context.write((await answer_of(app if alone else relayed, request)).encode())
@@ -96,11 +96,11 @@ class _Refused(Exception):
 class _HttpCall:
     """One call, with what it takes to have another worker answer it."""
 
-    def __init__(self, subject: str, request: HttpRequest, app: ASGIApp, colleagues: Colleagues) -> None:
+    def __init__(self, subject: str, request: HttpRequest, app: ASGIApp, other_workers: OtherWorkers) -> None:
         self.subject = subject
         self._request = request
         self._app = app
-        self._colleagues = colleagues
+        self._other_workers = other_workers
 
     async def here(self) -> HttpAnswer:
         """Answer it here."""
@@ -108,7 +108,7 @@ class _HttpCall:
 
     async def at(self, worker: int, *, alone: bool) -> HttpAnswer:
         """Have another worker answer it."""
-        data = await self._colleagues.ask(worker, CREW_CALL, self._request.encode(), None, alone=alone)
+        data = await self._other_workers.ask(worker, CREW_CALL, self._request.encode(), None, alone=alone)
         return _checked(HttpAnswer.decode(data))
 
     def added(self, add: Sum, answers: Sequence[HttpAnswer]) -> HttpAnswer:

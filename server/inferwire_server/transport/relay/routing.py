@@ -13,7 +13,7 @@ from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
 from inferwire_server.gil_thread import GilThread
 from inferwire_server.transport.relay.audiences import Audience, Everywhere, Reach, Summed
-from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.sums import Sum
 
 LEAD = 0
@@ -61,13 +61,13 @@ class Routing:
     def __init__(
         self,
         crew: Crew,
-        colleagues: Colleagues,
+        other_workers: OtherWorkers,
         stateful: Callable[[], frozenset[str]],
         gil_thread: GilThread,
         limits: SumLimits | None = None,
     ) -> None:
         self._crew = crew
-        self._colleagues = colleagues
+        self._other_workers = other_workers
         self._stateful = stateful
         self._gil_thread = gil_thread
         self._limits = limits or SumLimits()
@@ -103,14 +103,14 @@ class Routing:
 
         own = await call.here()
         # Scrapes of a hundred models take a tenth of a second to add up.
-        return await self._gil_thread.run(call.added, add, [own, *await self._colleagues.each(part)])
+        return await self._gil_thread.run(call.added, add, [own, *await self._other_workers.each(part)])
 
     async def _sum_of_lead(self, call: RelayedCall[A]) -> A:
         async with _in_time(LEAD, self._limits.whole_s):
             return await call.at(LEAD, alone=False)
 
     async def _everywhere(self, kind: Everywhere, call: RelayedCall[A]) -> A:
-        self._colleagues.require_all()
+        self._other_workers.require_all()
         change = asyncio.ensure_future(self._change(kind, call))
         self._changes.add(change)
         change.add_done_callback(self._changed)
@@ -123,7 +123,7 @@ class Routing:
         """
         async with self._turns[kind]:
             own = await call.here()
-            await self._colleagues.each(lambda worker: call.at(worker, alone=True))
+            await self._other_workers.each(lambda worker: call.at(worker, alone=True))
             return own
 
     def _changed(self, change: asyncio.Future[Any]) -> None:

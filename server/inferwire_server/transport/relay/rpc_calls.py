@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import grpc.aio
 
 from inferwire_server.transport.relay.audiences import RPC, RpcAudience
-from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.sums import Sum
 from inferwire_server.transport.rpc.context import Context
@@ -18,9 +18,9 @@ from inferwire_server.transport.rpc.status import RpcStatus
 class RpcRelay:
     """Puts the crew between a gRPC server and its calls."""
 
-    def __init__(self, routing: Routing, colleagues: Colleagues) -> None:
+    def __init__(self, routing: Routing, other_workers: OtherWorkers) -> None:
         self._routing = routing
-        self._colleagues = colleagues
+        self._other_workers = other_workers
 
     def around(self, method: str, call: UnaryCall) -> UnaryCall:
         """Give what answers a call instead; the call itself where it is this worker's business alone."""
@@ -29,11 +29,11 @@ class RpcRelay:
 
     def _relaying(self, method: str, found: RpcAudience, call: UnaryCall) -> UnaryCall:
         async def relayed(data: bytes, context: Context) -> bytes:
-            if self._routing.stays(found.audience) or self._colleagues.asks_this_worker_only(context):
+            if self._routing.stays(found.audience) or self._other_workers.asks_this_worker_only(context):
                 return await call(data, context)
             if found.reads is not None and found.reads(data):
                 return await call(data, context)
-            asked = _RpcCall(found.subject(data), method, data, context, call, self._colleagues)
+            asked = _RpcCall(found.subject(data), method, data, context, call, self._other_workers)
             try:
                 return await self._routing.answer(found.audience, asked)
             except grpc.aio.AioRpcError as error:
@@ -47,14 +47,14 @@ class _RpcCall:
     """One call, with what it takes to have another worker answer it."""
 
     def __init__(
-        self, subject: str, method: str, data: bytes, context: Context, call: UnaryCall, colleagues: Colleagues
+        self, subject: str, method: str, data: bytes, context: Context, call: UnaryCall, other_workers: OtherWorkers
     ) -> None:
         self.subject = subject
         self._method = method
         self._data = data
         self._context = context
         self._call = call
-        self._colleagues = colleagues
+        self._other_workers = other_workers
 
     async def here(self) -> bytes:
         """Answer it here."""
@@ -62,7 +62,7 @@ class _RpcCall:
 
     async def at(self, worker: int, *, alone: bool) -> bytes:
         """Have another worker answer it."""
-        return await self._colleagues.ask(worker, self._method, self._data, self._context, alone=alone)
+        return await self._other_workers.ask(worker, self._method, self._data, self._context, alone=alone)
 
     def added(self, add: Sum, answers: Sequence[bytes]) -> bytes:
         """Make one answer of several."""

@@ -22,7 +22,6 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 from inferwire_server.open_inference.stubs import grpc_service_pb2
 from inferwire_server.service import Services
-from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.http2.server import Http2Server
 from inferwire_server.transport.listening import listen
 from inferwire_server.transport.rpc import health_calls, oip_calls
@@ -48,6 +47,7 @@ from inferwire_server.transport.rpc.switchboard import Switchboard
 from inferwire_server.transport.rpc.tensor_calls import TensorCalls
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls
+from inferwire_server.transport.trace_context import JoinTrace
 from inferwire_server.transport.unix_socket import socket_file
 
 log = structlog.stdlib.get_logger()
@@ -80,7 +80,7 @@ class GrpcOptions:
         shares_port: Whether other processes may listen there as well: the system then spreads connections over them.
         beside: Where it listens besides, for this server's other processes.
         tls: What the port shows; None for a plain one.
-        adopt: Makes what a call of one message does part of its caller's trace; None where there are no traces.
+        join_trace: Makes what a call of one message does part of its caller's trace; None where there are no traces.
     """
 
     host: str = "127.0.0.1"
@@ -90,7 +90,7 @@ class GrpcOptions:
     shares_port: bool = False
     beside: Path | None = None
     tls: Tls | None = None
-    adopt: Adopt | None = None
+    join_trace: JoinTrace | None = None
 
 
 _NOTHING: Mapping[str, RawCall] = {}
@@ -115,7 +115,7 @@ class GrpcServer:
         self._drain = sockets.drain
         offered = _offered(services, sockets, options)
         self._health = HealthCalls(services.health, self._drain, [service.name for service in offered])
-        methods = _methods([*offered, _health_service(self._health)], options.adopt, around)
+        methods = _methods([*offered, _health_service(self._health)], options.join_trace, around)
         methods |= {path_of(name): Method(call, takes_stream=True, is_keyless=True) for name, call in further.items()}
         guard = Guard(self._drain, services.refusals, services.access)
         self._switchboard = Switchboard(methods, guard, options.max_message_bytes)
@@ -186,9 +186,9 @@ class GrpcServer:
         return left + cut
 
 
-def _methods(services: list[Service], adopt: Adopt | None, around: Around | None) -> dict[str, Method]:
+def _methods(services: list[Service], join_trace: JoinTrace | None, around: Around | None) -> dict[str, Method]:
     """Give what answers each path that is called: that of a service, or gRPC's reflection of them all."""
-    methods = {path: method for service in services for path, method in methods_of(service, adopt, around)}
+    methods = {path: method for service in services for path, method in methods_of(service, join_trace, around)}
     methods[f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"] = Method(_reflecting(services), takes_stream=True)
     return methods
 

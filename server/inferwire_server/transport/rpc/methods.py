@@ -19,7 +19,6 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, bug
 from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Face, Refusals
-from inferwire_server.transport.adoption import Adopt
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.peers import address_of
 from inferwire_server.transport.refusing import as_serving_error
@@ -28,6 +27,7 @@ from inferwire_server.transport.rpc.caller import shown_key
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.rpc.status import RpcStatus
+from inferwire_server.transport.trace_context import JoinTrace
 
 Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
 """Takes the request and the context and gives the answer. One that streams requests gets an iterator of
@@ -115,15 +115,15 @@ class Guard:
 
 
 def methods_of(
-    service: Service, adopt: Adopt | None = None, around: Around | None = None
+    service: Service, join_trace: JoinTrace | None = None, around: Around | None = None
 ) -> Iterator[tuple[str, Method]]:
     """Give a service's methods by the paths of their calls, with something around those of one message each way."""
     for method in service.descriptor.methods:
         call = _raw(service, method)
         if around is not None and not method.client_streaming and not method.server_streaming:
             call = around(method.full_name, _unary(call))
-        if adopt is not None and not method.client_streaming:
-            call = _adopted(call, adopt)
+        if join_trace is not None and not method.client_streaming:
+            call = _traced(call, join_trace)
         yield path_of(method.full_name), Method(call, method.client_streaming, method.name in service.keyless)
 
 
@@ -157,12 +157,12 @@ def _call(service: Service, method: MethodDescriptor) -> Call:
     return call or _refusing(sentence or "")
 
 
-def _adopted(call: RawCall, adopt: Adopt) -> RawCall:
-    async def adopted(data: bytes, context: Context) -> bytes | None:
-        with adopt(context.metadata):
+def _traced(call: RawCall, join_trace: JoinTrace) -> RawCall:
+    async def traced(data: bytes, context: Context) -> bytes | None:
+        with join_trace(context.metadata):
             return await call(data, context)
 
-    return adopted
+    return traced
 
 
 def _parsing(call: Call, message_type: type[Message]) -> RawCall:

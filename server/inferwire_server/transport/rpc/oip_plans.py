@@ -1,4 +1,4 @@
-"""What inference requests ask for, apart from their tensors' bytes.
+"""Heads of inference requests, decoded once and kept: what is asked for, apart from the tensors' bytes.
 
 Clients ask the same again and again, and only the bytes differ: so what a request's head says is worked out once, and
 kept for the next that has the same head.

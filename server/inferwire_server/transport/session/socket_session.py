@@ -19,7 +19,7 @@ from inferwire_server.errors import ServingError, invalid_input, shutting_down
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.life_signs import LifeSigns, Patience, Verdict
+from inferwire_server.transport.keepalive import Keepalive, PeerTimeouts, Verdict
 from inferwire_server.transport.peers import address_of, peer_of
 from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.frame_writers import writer_on
@@ -53,7 +53,7 @@ class SessionSurroundings:
 
     services: Services
     drain: Drain
-    patience: Patience
+    timeouts: PeerTimeouts
     clock: Callable[[], float]
     room: memoryview
     give_to: GiveTo
@@ -70,13 +70,13 @@ class SocketSession(asyncio.BufferedProtocol):
         "_is_ending",
         "_is_reading",
         "_is_scheduled",
+        "_keepalive",
         "_later",
         "_loop",
         "_max_message_bytes",
         "_on_lost",
         "_owes_pong",
         "_reader",
-        "_signs",
         "_stream",
         "_transport",
         "_writer",
@@ -98,7 +98,7 @@ class SocketSession(asyncio.BufferedProtocol):
         self._reader = FrameReader(around.room, min(frames.HELLO_BYTES, terms.max_message_bytes))
         self._stream = SessionStream(around.services, terms)
         self._stream.outbox.on_ready = self.write_soon
-        self._signs = LifeSigns(around.patience, around.clock())
+        self._keepalive = Keepalive(around.timeouts, around.clock())
         self._has_said_all = False
         self._has_left = False
         self._is_ending = False
@@ -108,7 +108,7 @@ class SocketSession(asyncio.BufferedProtocol):
         self._later: Iterable[Frame] = ()
 
     def __repr__(self) -> str:
-        return f"<SocketSession: {self._signs!r}, {self._stream!r}>"
+        return f"<SocketSession: {self._keepalive!r}, {self._stream!r}>"
 
     def begin(self, data: bytes) -> None:
         """Take what had come behind the preface before the connection was taken over."""
@@ -138,7 +138,7 @@ class SocketSession(asyncio.BufferedProtocol):
     def _take_in(self, frames: Iterable[Frame]) -> None:
         """Take frames, behind those that have come before; what is not taken at once waits for the next turn."""
         now, stream = self._around.clock(), self._stream
-        self._signs.heard(now)
+        self._keepalive.heard(now)
         self._is_scheduled = True
         stream.left = AT_ONCE
         came: list[Frame] = []
@@ -169,7 +169,7 @@ class SocketSession(asyncio.BufferedProtocol):
         """Note that nothing more comes; a peer that had said so before still gets its answers, but TLS ends with it."""
         self._has_left = True
         if self._has_said_all and not self._is_ending and self._transport.can_write_eof():
-            self._signs.heard(self._around.clock())
+            self._keepalive.heard(self._around.clock())
             return True
         self._end()
         return False
@@ -196,16 +196,16 @@ class SocketSession(asyncio.BufferedProtocol):
 
     def check(self, now: float) -> None:
         """Do what is to be done about a peer that is not heard of."""
-        match self._signs.judge(now, self._writer.unsent_bytes):
+        match self._keepalive.judge(now, self._writer.unsent_bytes):
             case Verdict.WAIT:
                 pass
             case Verdict.ASK:
                 self._writer.write(_PING)
                 if self._has_left:
                     # It cannot answer, and waits for what still runs. If it is gone, its system will say so.
-                    self._signs.heard(now)
+                    self._keepalive.heard(now)
             case Verdict.REFUSE:
-                self._refuse(no_hello(self._around.patience.hello_s))
+                self._refuse(no_hello(self._around.timeouts.hello_s))
             case Verdict.CUT_OFF:
                 self.cut_off()
 
@@ -232,7 +232,7 @@ class SocketSession(asyncio.BufferedProtocol):
         else:
             self._writer.write_message(self._stream.begin(content, now))
             self._reader.most_bytes = self._max_message_bytes
-            self._signs.greeted(now)
+            self._keepalive.greeted(now)
 
     def _give_away(self, error: MeansAnother, received: Iterable[Frame]) -> None:
         """Give the connection to the process that its client means, with what has come; refuse it if there is none.
@@ -321,7 +321,7 @@ class SocketSession(asyncio.BufferedProtocol):
         self._is_ending = True
         self._later = ()
         self._around.turns.forget(self)
-        self._signs.ending(self._around.clock())
+        self._keepalive.ending(self._around.clock())
         self._reader = FrameReader(self._around.room, 0)
         try:
             self._stream.end()

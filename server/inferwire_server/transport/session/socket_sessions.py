@@ -13,10 +13,10 @@ from inferwire_proto import frames
 from inferwire_proto.unix_sockets import make_room
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.life_signs import Patience
+from inferwire_server.transport.keepalive import PeerTimeouts
+from inferwire_server.transport.protocol_switch import ProtocolSwitch
 from inferwire_server.transport.session.greeting import SessionTerms
 from inferwire_server.transport.session.socket_session import GiveTo, SessionSurroundings, SocketSession
-from inferwire_server.transport.taking_over import Other
 from inferwire_server.transport.turns import Turns
 
 _TICK_S = 1.0
@@ -42,18 +42,18 @@ class SocketSessions:
         self,
         services: Services,
         max_message_bytes: int,
-        patience: Patience | None = None,
+        timeouts: PeerTimeouts | None = None,
         clock: Callable[[], float] = monotonic,
         give_to: GiveTo = _to_nobody,
         *,
         are_taken: bool = True,
     ) -> None:
         self.terms = SessionTerms(max_message_bytes, takes_sockets=are_taken)
-        self.other = Other(frames.PREFACE, self.take_over) if are_taken else None
+        self.other = ProtocolSwitch(frames.PREFACE, self.take_over) if are_taken else None
         self.drain = Drain()
         self.turns = Turns()
         self._around = SessionSurroundings(
-            services, self.drain, patience or Patience(), clock, frames.scratch(), give_to, self.turns
+            services, self.drain, timeouts or PeerTimeouts(), clock, frames.scratch(), give_to, self.turns
         )
         self._open: set[SocketSession] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -77,7 +77,7 @@ class SocketSessions:
     @property
     def hello_s(self) -> float:
         """How long a peer's hello is waited for, in seconds."""
-        return self._around.patience.hello_s
+        return self._around.timeouts.hello_s
 
     def take_over(self, transport: asyncio.Transport, data: bytes) -> None:
         """Serve a connection that has said the preface, and this behind it."""

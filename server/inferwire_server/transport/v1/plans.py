@@ -1,4 +1,4 @@
-"""What executions of inferwire.v1 ask for, apart from their ids and their tensors' bytes.
+"""Heads of executions, decoded once and kept: what is asked for, apart from ids and the tensors' bytes.
 
 Clients ask the same again and again, and only those differ: so what an execution's head says is worked out once for a
 stream, and kept for the next that has the same head.

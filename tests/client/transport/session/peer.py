@@ -14,9 +14,9 @@ from queue import SimpleQueue
 from typing import Any
 
 import inferwire as ov
-from inferwire.transport.patience import Patience
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.socket_carrier import SocketCarrier
+from inferwire.transport.timeouts import Timeouts
 from inferwire_proto import frames
 from inferwire_proto.frames import Frame, FrameReader, Kind
 
@@ -48,8 +48,8 @@ class Place:
     def connect(self, keepalive_s: float = TIMEOUT_S, answer_s: float = TIMEOUT_S) -> SocketCarrier:
         """Make a carrier to it."""
         tls = None if self.tls is None else self.tls.client
-        patience = Patience(keepalive_s=keepalive_s, answer_s=answer_s, socket_s=TIMEOUT_S)
-        return SocketCarrier(self.listener.getsockname(), patience, tls)
+        timeouts = Timeouts(keepalive_s=keepalive_s, answer_s=answer_s, socket_s=TIMEOUT_S)
+        return SocketCarrier(self.listener.getsockname(), timeouts, tls)
 
     def connected(self, *limits: float) -> tuple[SocketCarrier, socket.socket]:
         """Make a carrier, and give the server's end of it as well."""

@@ -11,8 +11,8 @@ import pytest
 from tests.client.transport.session.peer import TIMEOUT_S, Peer, Place
 
 import inferwire as ov
-from inferwire.transport.patience import Patience
 from inferwire.transport.session.socket_carrier import SocketCarrier
+from inferwire.transport.timeouts import Timeouts
 from inferwire_proto.frames import Kind
 
 
@@ -91,11 +91,11 @@ def test_where_nobody_listens_nothing_is_carried(listen: Callable[[], Place]) ->
     with place.listener:
         where = place.listener.getsockname()
     with pytest.raises(OSError, match="refused"):
-        SocketCarrier(where, Patience(), place.tls and place.tls.client)
+        SocketCarrier(where, Timeouts(), place.tls and place.tls.client)
 
 
 def test_most_of_the_time_that_a_server_may_be_silent_is_for_its_answer_to_come() -> None:
     """gRPC takes no other sign of life, and the answer comes behind what a slow network has yet to bring."""
-    patience = Patience()
-    assert patience.keepalive_s + patience.answer_s == 30, "what docs/python-client.md says"
-    assert patience.answer_s >= 20
+    timeouts = Timeouts()
+    assert timeouts.keepalive_s + timeouts.answer_s == 30, "what docs/python-client.md says"
+    assert timeouts.answer_s >= 20

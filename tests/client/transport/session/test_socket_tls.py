@@ -11,8 +11,8 @@ import pytest
 from tests.client.transport.session.peer import TIMEOUT_S, Place, Tls, swallowed
 
 import inferwire as ov
-from inferwire.transport.patience import Patience
 from inferwire.transport.session.socket_carrier import SocketCarrier
+from inferwire.transport.timeouts import Timeouts
 from inferwire_proto import frames
 
 # TLS alone.
@@ -89,7 +89,7 @@ def test_nothing_that_is_said_can_be_read_on_the_way(tls: Tls) -> None:
             return said
 
         said = beside.submit(serve)
-        carrier = SocketCarrier(listener.getsockname(), Patience(socket_s=TIMEOUT_S), tls.client)
+        carrier = SocketCarrier(listener.getsockname(), Timeouts(socket_s=TIMEOUT_S), tls.client)
         carrier.start(iter([(b"a secret",)]), lambda: None)
         assert said.result(TIMEOUT_S).startswith(frames.PREFACE)
         assert frames.PREFACE not in seen

@@ -1,4 +1,4 @@
-"""Connections that begin with one protocol and go on with another: how the first hands them on."""
+"""Switching protocols: a connection to one protocol's port that goes on with another, and how it is handed on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ TakeOver: TypeAlias = Callable[[asyncio.Transport, bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
-    """What else may be spoken at a port.
+class ProtocolSwitch:
+    """Another protocol that may be spoken at a port.
 
     Attributes:
         preface: What a peer says first that speaks it.

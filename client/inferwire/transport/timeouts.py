@@ -1,4 +1,4 @@
-"""How long a client waits for a server that is silent: `Patience`."""
+"""How long a client waits for a server that is silent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long a server may be silent.
 
     Attributes:

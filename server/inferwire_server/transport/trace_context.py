@@ -1,4 +1,4 @@
-"""Whose trace a request's work is part of: what transports do with headers that they do not read themselves."""
+"""Trace context: how transports make a request's work part of the trace that its headers name. They do not read it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-Adopt: TypeAlias = Callable[[Iterable[tuple[str, str]]], AbstractContextManager[None]]
+JoinTrace: TypeAlias = Callable[[Iterable[tuple[str, str]]], AbstractContextManager[None]]
 """Has whatever is submitted inside belong to the trace that a request's headers name."""

@@ -1,4 +1,4 @@
-"""What a peer says that brings no call further, and how much of that is borne: each frame takes time."""
+"""Limits on frames that bring no call further: each takes time, and a peer could keep this side busy with them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _MOST_SETTINGS = 100
 of every stream."""
 
 
-class Chatter:
-    """How much of it has come on one connection lately.
+class FloodLimits:
+    """How many such frames have come on one connection lately.
 
     Attributes:
         idle_frames: How many frames have come that bring no call further; whoever sees one that does sets it to 0.
@@ -28,7 +28,7 @@ class Chatter:
         self._sent = 0
 
     def __repr__(self) -> str:
-        return f"<Chatter: {self.idle_frames} frames that bring nothing further, {self._settings} of settings>"
+        return f"<FloodLimits: {self.idle_frames} frames that bring nothing further, {self._settings} of settings>"
 
     def count_idle(self, sent: int) -> None:
         """Count a frame that brings no call further; so many bytes of data have gone out until now.

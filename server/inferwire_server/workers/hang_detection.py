@@ -1,4 +1,4 @@
-"""Workers that hang: the lead asks each again and again whether it is there, and ends one that is silent for very long.
+"""Detects workers that hang: the lead asks each again and again, and kills one that does not answer for very long.
 
 A process that hangs keeps its sockets, and the system goes on giving it its share of all connections.
 """
@@ -15,7 +15,7 @@ log = structlog.stdlib.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerPatience:
+class HangLimits:
     """How long a worker may be silent, counted in rounds and not by a clock.
 
     Where the whole machine or container stands still for a while, and so the lead, that is no more than a round. Models
@@ -60,42 +60,42 @@ class Asked(Protocol):
         ...
 
 
-async def until_ready(worker: Asked, patience: WorkerPatience) -> None:
+async def until_ready(worker: Asked, limits: HangLimits) -> None:
     """Wait until a worker is ready, for as long as its models take to load; log it if that is long after the lead's."""
     try:
-        async with asyncio.timeout(patience.late_s):
+        async with asyncio.timeout(limits.late_s):
             await worker.ready()
     except TimeoutError:
-        log.warning("a worker is still not ready", number=worker.number, waited_s=patience.late_s)
+        log.warning("a worker is still not ready", number=worker.number, waited_s=limits.late_s)
         await worker.ready()
 
 
-async def attend(worker: Asked, patience: WorkerPatience) -> None:
+async def attend(worker: Asked, limits: HangLimits) -> None:
     """Ask a worker again and again; log when it is silent and when it answers again; return once it had to be ended."""
     while True:
         worker.ask()
-        if not await _answers(worker, patience):
-            log.error("a worker hangs and is killed", number=worker.number, silent_s=_s(patience, patience.until_ended))
+        if not await _answers(worker, limits):
+            log.error("a worker hangs and is killed", number=worker.number, silent_s=_s(limits, limits.until_ended))
             worker.kill()
             return
-        await asyncio.sleep(patience.round_s)
+        await asyncio.sleep(limits.round_s)
 
 
-async def _answers(worker: Asked, patience: WorkerPatience) -> bool:
+async def _answers(worker: Asked, limits: HangLimits) -> bool:
     """Wait for the answer to a question, and say whether it has come in time."""
-    for silent in range(patience.until_ended):
-        if silent == patience.until_told:
-            log.warning("a worker does not answer", number=worker.number, silent_s=_s(patience, silent))
+    for silent in range(limits.until_ended):
+        if silent == limits.until_told:
+            log.warning("a worker does not answer", number=worker.number, silent_s=_s(limits, silent))
         try:
-            async with asyncio.timeout(patience.round_s):
+            async with asyncio.timeout(limits.round_s):
                 await worker.answer()
         except TimeoutError:
             continue
-        if silent >= patience.until_told:
-            log.info("a worker answers again", number=worker.number, silent_s=_s(patience, silent))
+        if silent >= limits.until_told:
+            log.info("a worker answers again", number=worker.number, silent_s=_s(limits, silent))
         return True
     return False
 
 
-def _s(patience: WorkerPatience, rounds: int) -> float:
-    return rounds * patience.round_s
+def _s(limits: HangLimits, rounds: int) -> float:
+    return rounds * limits.round_s

@@ -1,4 +1,4 @@
-"""Where the workers of a server find each other: a folder that the lead makes, and nobody but its user may enter."""
+"""The folder of the sockets on which a server's workers call each other: the lead makes it, for its own user alone."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from inferwire_server.workers.processes import Workers
 
 
 @asynccontextmanager
-async def meeting(workers: Workers) -> AsyncGenerator[Workers, None]:
-    """Give the workers with the folder in which they meet, there while the block runs. The lead tells the others.
+async def socket_folder(workers: Workers) -> AsyncGenerator[Workers, None]:
+    """Give the workers with the folder of their sockets, there while the block runs. The lead tells the others of it.
 
     Raises:
         ServingError: INVALID_INPUT if the temporary files have no place for it.

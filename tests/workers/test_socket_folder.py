@@ -15,18 +15,18 @@ import pytest
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.settings import Settings
-from inferwire_server.workers.meeting import meeting
 from inferwire_server.workers.processes import Workers, workers_of
+from inferwire_server.workers.socket_folder import socket_folder
 
 TWO = workers_of(Settings(workers=2))
 KILLED = """
 import asyncio, os, signal
 from inferwire_server.settings import Settings
 from inferwire_server.workers.processes import workers_of
-from inferwire_server.workers.meeting import meeting
+from inferwire_server.workers.socket_folder import socket_folder
 
 async def be_killed():
-    async with meeting(workers_of(Settings(workers=2))):
+    async with socket_folder(workers_of(Settings(workers=2))):
         os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(be_killed())
@@ -50,7 +50,7 @@ def inside(folder: Path) -> set[Path]:
 async def test_it_is_open_to_its_user_alone_and_gone_afterwards(temporary: Path) -> None:
     mask = os.umask(0)
     try:
-        async with meeting(TWO) as found:
+        async with socket_folder(TWO) as found:
             (folder,) = inside(temporary)
             (folder / "calls-1").touch()
             about = folder.lstat()
@@ -63,24 +63,24 @@ async def test_it_is_open_to_its_user_alone_and_gone_afterwards(temporary: Path)
 
 async def test_it_is_gone_where_the_server_fails(temporary: Path) -> None:
     with pytest.raises(ServingError):
-        async with meeting(TWO):
+        async with socket_folder(TWO):
             raise invalid_input("this cannot be served")
     assert not inside(temporary)
 
 
 @pytest.mark.parametrize("workers", [Workers(), Workers(Crew(1, 2, Path("told"), "token"))], ids=["alone", "follower"])
 async def test_who_has_no_followers_makes_none(temporary: Path, workers: Workers) -> None:
-    async with meeting(workers) as found:
+    async with socket_folder(workers) as found:
         assert found == workers
         assert not inside(temporary)
 
 
 async def test_each_server_has_its_own_and_removes_what_a_killed_one_has_left(temporary: Path) -> None:
-    async with meeting(TWO) as one:
+    async with socket_folder(TWO) as one:
         killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED)
         assert await killed.wait() == -signal.SIGKILL
         (left,) = inside(temporary) - {one.crew.folder}
-        async with meeting(TWO) as another:
+        async with socket_folder(TWO) as another:
             assert inside(temporary) == {one.crew.folder, another.crew.folder}
         assert left not in inside(temporary)
 
@@ -93,7 +93,7 @@ async def test_each_server_has_its_own_and_removes_what_a_killed_one_has_left(te
 )
 async def test_a_path_that_is_none_for_sockets_is_refused(temporary: Path, why: str) -> None:
     with pytest.raises(ServingError) as refused:
-        async with meeting(TWO):
+        async with socket_folder(TWO):
             raise AssertionError
     assert refused.value.message == (
         f"--workers needs a folder for temporary files that may have sockets in it, and '{temporary}' is none: {why}; "
@@ -107,5 +107,5 @@ async def test_where_temporary_files_have_no_place_a_server_has_no_workers(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(temporary / "gone"))
     with pytest.raises(ServingError, match="--workers needs a folder for temporary files, which TMPDIR names"):
-        async with meeting(TWO):
+        async with socket_folder(TWO):
             raise AssertionError

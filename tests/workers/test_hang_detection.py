@@ -20,13 +20,13 @@ from inferwire_cli.server_process import free_ports
 from inferwire_server.openvino_backend.compile_cache import alone_in
 from inferwire_server.settings import Settings
 from inferwire_server.workers.followers import Followers, WorkerEnded
-from inferwire_server.workers.meeting import meeting
+from inferwire_server.workers.hang_detection import HangLimits, attend
 from inferwire_server.workers.processes import workers_of
-from inferwire_server.workers.silence import WorkerPatience, attend
+from inferwire_server.workers.socket_folder import socket_folder
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 LIMIT_S = 60
-SHORT = WorkerPatience(round_s=0.001, until_told=3, until_ended=6)
+SHORT = HangLimits(round_s=0.001, until_told=3, until_ended=6)
 
 
 class Worker:
@@ -85,8 +85,8 @@ async def test_a_worker_that_is_late_is_told_of_once_and_again_when_it_answers()
 
 
 @asynccontextmanager
-async def a_follower(settings: Settings, temporary: Path, **patience: float) -> AsyncGenerator[tuple[Followers, int]]:
-    """Start a server's second worker, attend to it with a patience, and give its process id beside it."""
+async def a_follower(settings: Settings, temporary: Path, **limits: float) -> AsyncGenerator[tuple[Followers, int]]:
+    """Start a server's second worker, attend to it with a limits, and give its process id beside it."""
     http_port, grpc_port = free_ports(2)
     settings = replace(settings, model_repository=DIGITS, device="CPU", http_port=http_port, grpc_port=grpc_port)
     with pytest.MonkeyPatch.context() as patch:
@@ -94,8 +94,8 @@ async def a_follower(settings: Settings, temporary: Path, **patience: float) -> 
         patch.setattr(tempfile, "tempdir", None)
         async with (
             asyncio.timeout(LIMIT_S),
-            meeting(workers_of(Settings(workers=2))) as workers,
-            Followers(workers, 0, replace(WorkerPatience(), **patience)) as followers,
+            socket_folder(workers_of(Settings(workers=2))) as workers,
+            Followers(workers, 0, replace(HangLimits(), **limits)) as followers,
         ):
             followers.begin(settings)
             attending = asyncio.ensure_future(followers.attend())

@@ -9,22 +9,22 @@ from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 
 from inferwire.errors import ServerUnavailable
-from inferwire.transport.patience import Patience
+from inferwire.transport.timeouts import Timeouts
 from inferwire_cli.health import READY_PATH
 from inferwire_cli.server_http import ServerHttp
 
-PATIENCE = Patience()
+TIMEOUTS = Timeouts()
 
 
-class LifeSigns:
+class Keepalive:
     """Asks a server that has answered nothing for a while whether it is there, on a connection of its own.
 
     Where it is not, those who wait for answers are interrupted: their connections are closed. Threads share it.
     """
 
-    def __init__(self, http: ServerHttp, patience: Patience = PATIENCE) -> None:
+    def __init__(self, http: ServerHttp, timeouts: Timeouts = TIMEOUTS) -> None:
         self._http = http
-        self._patience = patience
+        self._timeouts = timeouts
         self._connections: set[HTTPConnection] = set()
         self._answers = 0
         self._has_ended = threading.Event()
@@ -32,7 +32,7 @@ class LifeSigns:
 
     def __repr__(self) -> str:
         state = "looking" if self._lost is None else "lost"
-        return f"<LifeSigns of {self._http.address}: {state}, {len(self._connections)} connections>"
+        return f"<Keepalive of {self._http.address}: {state}, {len(self._connections)} connections>"
 
     @contextmanager
     def connection(self, timeout_s: float) -> Generator[HTTPConnection]:
@@ -74,7 +74,7 @@ class LifeSigns:
 
     def _look(self) -> None:
         before = -1
-        while not self._has_ended.wait(self._patience.keepalive_s):
+        while not self._has_ended.wait(self._timeouts.keepalive_s):
             if self._answers == before and not self._is_there():
                 for connection in tuple(self._connections):
                     hang_up(connection)
@@ -84,11 +84,11 @@ class LifeSigns:
     def _is_there(self) -> bool:
         """Ask for any answer at all: it may have another server's paths."""
         try:
-            with closing(self._http.open(self._patience.answer_s)) as asking, self._http.told_where_missing():
+            with closing(self._http.open(self._timeouts.answer_s)) as asking, self._http.told_where_missing():
                 asking.request("GET", READY_PATH, headers=self._http.headers)
                 asking.getresponse().read()
         except ServerUnavailable as error:
-            silent_s = self._patience.keepalive_s + self._patience.answer_s
+            silent_s = self._timeouts.keepalive_s + self._timeouts.answer_s
             self._lost = ServerUnavailable(
                 f"the server at {self._http.address} is there no more, or hangs: it has answered nothing for "
                 f"{silent_s:.0f} s or longer ({error.__cause__})"

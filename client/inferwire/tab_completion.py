@@ -1,4 +1,4 @@
-"""What completion offers of the objects that programs hold."""
+"""Tab completion: which members `dir` lists of the objects and modules that programs use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 
-class Completed:
+class TabCompleted:
     """Leaves out of `dir` what is public for the client's own modules alone, which each class names in `_own_use`."""
 
     __slots__ = ()

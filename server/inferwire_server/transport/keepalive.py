@@ -1,4 +1,4 @@
-"""Whether the peer of a connection is still there, judged by what is heard of it. Time is an argument."""
+"""Keepalive of a connection: when to ping its peer, and when to give it up. Time is an argument."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class PeerTimeouts:
     """How long a peer is waited for, in seconds.
 
     Attributes:
@@ -42,13 +42,13 @@ class _Phase(Enum):
     END = auto()
 
 
-class LifeSigns:
+class Keepalive:
     """What is known of one peer. It is alive, too, if it takes what could not be sent at once."""
 
-    __slots__ = ("_asked", "_heard_at", "_patience", "_phase", "_since", "_unsent")
+    __slots__ = ("_asked", "_heard_at", "_phase", "_since", "_timeouts", "_unsent")
 
-    def __init__(self, patience: Patience, now: float) -> None:
-        self._patience = patience
+    def __init__(self, timeouts: PeerTimeouts, now: float) -> None:
+        self._timeouts = timeouts
         self._phase = _Phase.HELLO
         self._since = now
         self._heard_at: float | None = None
@@ -56,7 +56,7 @@ class LifeSigns:
         self._unsent = 0
 
     def __repr__(self) -> str:
-        return f"<LifeSigns: {self._phase.name}{', asked' if self._asked else ''}>"
+        return f"<Keepalive: {self._phase.name}{', asked' if self._asked else ''}>"
 
     def greeted(self, now: float) -> None:
         """Record its hello, unless all is said already."""
@@ -84,17 +84,17 @@ class LifeSigns:
         waited_s = now - self._since
         match self._phase:
             case _Phase.HELLO:
-                return Verdict.REFUSE if waited_s >= self._patience.hello_s else Verdict.WAIT
+                return Verdict.REFUSE if waited_s >= self._timeouts.hello_s else Verdict.WAIT
             case _Phase.TALK:
                 return self._judge_silence(now, waited_s)
             case _Phase.END:
-                most_s = self._patience.answer_s if unsent else self._patience.linger_s
+                most_s = self._timeouts.answer_s if unsent else self._timeouts.linger_s
                 return Verdict.CUT_OFF if waited_s >= most_s else Verdict.WAIT
 
     def _judge_silence(self, now: float, waited_s: float) -> Verdict:
         if self._asked:
-            return Verdict.CUT_OFF if waited_s >= self._patience.answer_s else Verdict.WAIT
-        if waited_s < self._patience.silence_s:
+            return Verdict.CUT_OFF if waited_s >= self._timeouts.answer_s else Verdict.WAIT
+        if waited_s < self._timeouts.silence_s:
             return Verdict.WAIT
         self._asked, self._since = True, now
         return Verdict.ASK

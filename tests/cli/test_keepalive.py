@@ -11,30 +11,35 @@ import pytest
 
 from inferwire.errors import ServerUnavailable
 from inferwire.transport.credentials import Credentials
-from inferwire.transport.patience import Patience
-from inferwire_cli.bench.life_signs import LifeSigns
+from inferwire.transport.timeouts import Timeouts
+from inferwire_cli.bench.keepalive import Keepalive
 from inferwire_cli.http_address import HttpAddress
 from inferwire_cli.server_http import ServerHttp
 
 HOST = "127.0.0.1"
 LONG_S = 60.0
-LITTLE = Patience(keepalive_s=0.05, answer_s=0.2)
+LITTLE = Timeouts(keepalive_s=0.05, answer_s=0.2)
 
 
-def looking_at(port: int, patience: Patience) -> LifeSigns:
-    return LifeSigns(ServerHttp(HttpAddress(HOST, port), Credentials()), patience)
+def looking_at(port: int, timeouts: Timeouts) -> Keepalive:
+    return Keepalive(ServerHttp(HttpAddress(HOST, port), Credentials()), timeouts)
 
 
 def test_one_that_does_not_answer_that_either_is_lost() -> None:
     with socket.create_server((HOST, 0)) as listener:
-        signs = looking_at(listener.getsockname()[1], LITTLE)
+        keepalive = looking_at(listener.getsockname()[1], LITTLE)
         refused = pytest.raises(ServerUnavailable, match=r"is there no more, or hangs: .* \(timed out\)")
-        with signs.connection(LONG_S) as connection, signs.looked_for(), refused as lost, signs.told_where_missing():
+        with (
+            keepalive.connection(LONG_S) as connection,
+            keepalive.looked_for(),
+            refused as lost,
+            keepalive.told_where_missing(),
+        ):
             connection.request("POST", "/")
             connection.getresponse()
         # What waited was interrupted, and did not wait to its own end.
         assert "timed out" not in str(lost.value.__cause__)
-        assert repr(signs) == f"<LifeSigns of {HOST}:{listener.getsockname()[1]}: lost, 0 connections>"
+        assert repr(keepalive) == f"<Keepalive of {HOST}:{listener.getsockname()[1]}: lost, 0 connections>"
 
 
 class Computes(BaseHTTPRequestHandler):
@@ -73,20 +78,20 @@ def computes() -> Iterator[int]:
 
 
 def test_one_that_says_that_it_is_there_is_waited_for(computes: int) -> None:
-    signs = looking_at(computes, Patience(keepalive_s=0.05, answer_s=LONG_S))
-    with signs.connection(LONG_S) as connection, signs.looked_for():
-        with signs.told_where_missing():
+    keepalive = looking_at(computes, Timeouts(keepalive_s=0.05, answer_s=LONG_S))
+    with keepalive.connection(LONG_S) as connection, keepalive.looked_for():
+        with keepalive.told_where_missing():
             connection.request("POST", "/")
             assert connection.getresponse().status == 200
-        assert repr(signs) == f"<LifeSigns of {HOST}:{computes}: looking, 1 connections>"
+        assert repr(keepalive) == f"<Keepalive of {HOST}:{computes}: looking, 1 connections>"
 
 
 def test_one_that_has_ended_is_told_of_as_such() -> None:
     with socket.create_server((HOST, 0)) as listener:
-        signs = looking_at(listener.getsockname()[1], Patience())
-        with signs.connection(LONG_S) as connection:
+        keepalive = looking_at(listener.getsockname()[1], Timeouts())
+        with keepalive.connection(LONG_S) as connection:
             connection.request("POST", "/")
             with listener.accept()[0]:
                 listener.close()
-            with pytest.raises(ServerUnavailable, match="no HTTP server answers at"), signs.told_where_missing():
+            with pytest.raises(ServerUnavailable, match="no HTTP server answers at"), keepalive.told_where_missing():
                 connection.getresponse()

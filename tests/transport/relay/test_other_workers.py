@@ -16,7 +16,7 @@ from tests.transport.session.carriers import LIMIT_S
 from inferwire_proto.errors import Code
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.relay.colleagues import Colleagues
+from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.rpc.call_head import Metadata
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import Method
@@ -70,12 +70,12 @@ async def test_a_call_ends_where_the_other_worker_is_silent_or_has_gone(
     async with asyncio.timeout(LIMIT_S):
         async with (
             await asyncio.start_unix_server(answered, sock=listener),
-            Colleagues(crew, silence_s=0.05) as colleagues,
+            OtherWorkers(crew, silence_s=0.05) as other_workers,
         ):
             if is_ending:
-                colleagues.may_leave()
+                other_workers.may_leave()
             with pytest.raises(ServingError) as refused:
-                await colleagues.ask(1, "a.Service.Call", b"", None, alone=True)
+                await other_workers.ask(1, "a.Service.Call", b"", None, alone=True)
         # The loop may not end before their connections have.
         await asyncio.gather(*filter(None, answering))
     expected = (
@@ -103,10 +103,10 @@ async def heard(crew: Crew, *metadata: tuple[str, str]) -> Metadata:
 
     async with (
         served_methods({"/a.Service/Call": Method(answer)}, at=crew.folder / "calls-1"),
-        Colleagues(crew) as colleagues,
+        OtherWorkers(crew) as other_workers,
     ):
         asked = cast("Any", Said(metadata))
-        assert await colleagues.ask(1, "a.Service.Call", b"asked", asked, alone=False) == b"asked"
+        assert await other_workers.ask(1, "a.Service.Call", b"asked", asked, alone=False) == b"asked"
     return tuple(sorted(entry for entry in seen[0] if entry[0] not in ("user-agent", "inferwire-crew")))
 
 

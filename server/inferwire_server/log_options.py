@@ -1,4 +1,4 @@
-"""The words for how the log is: from which level on, and in which format."""
+"""The options of the log, as flags and callers say them: its levels and its formats."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ how long after that. A process that is stopped has its sockets open, and nothing
 T = TypeVar("T")
 
 
-class Colleagues:
+class OtherWorkers:
     """Channels to the other workers, open inside `async with`."""
 
     def __init__(self, crew: Crew, silence_s: float = _SILENCE_S) -> None:
@@ -45,9 +45,9 @@ class Colleagues:
         self._may_leave = False
 
     def __repr__(self) -> str:
-        return f"<Colleagues of worker {self._crew.index} of {self._crew.count}>"
+        return f"<OtherWorkers of worker {self._crew.index} of {self._crew.count}>"
 
-    async def __aenter__(self) -> Colleagues:
+    async def __aenter__(self) -> OtherWorkers:
         for index in self._crew.others:
             self._channels[index] = grpc.aio.insecure_channel(self._crew.address_of(index), options=self._options)
         return self
