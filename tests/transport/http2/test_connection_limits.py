@@ -41,53 +41,53 @@ def running() -> tuple[Wire, Heard]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_so_many_frames_come_in_a_row_that_bring_no_call_further(kind: str) -> None:
     wire, _ = running()
-    wire.say(KINDS[kind] * MOST)
+    wire.say_all(KINDS[kind] * MOST)
     assert wire.fails(KINDS[kind]) is ErrorCode.ENHANCE_YOUR_CALM
 
 
 def test_frames_of_all_kinds_count_together() -> None:
     wire, _ = running()
-    wire.say(*list(KINDS.values()) * (MOST // len(KINDS)))
+    wire.say_all(*list(KINDS.values()) * (MOST // len(KINDS)))
     assert wire.fails(PING * len(KINDS)) is ErrorCode.ENHANCE_YOUR_CALM
 
 
 @pytest.mark.parametrize("said", [data(1, b"a"), data(1, b"\0a", PADDED), headers(5)])
 def test_what_brings_a_call_further_lets_them_begin_again(said: bytes) -> None:
     wire, _ = running()
-    wire.say(PING * MOST, said)
-    wire.say(PING * MOST)
+    wire.say_all(PING * MOST, said)
+    wire.say_all(PING * MOST)
     assert wire.fails(PING) is ErrorCode.ENHANCE_YOUR_CALM
 
 
 def test_data_on_a_stream_that_is_over_is_not_counted_since_much_may_be_on_its_way() -> None:
     wire, _ = running()
-    assert wire.say(data(3, b"a") * (2 * MOST)) == []
+    assert wire.say_all(data(3, b"a") * (2 * MOST)) == []
 
 
 def test_data_that_goes_out_lets_them_begin_again() -> None:
     wire, heard = running()
     heard.stream.start(STATUS)
     for _ in range(3):
-        wire.say(PING * MOST)
+        wire.say_all(PING * MOST)
         heard.stream.write((b"a",), 1)
     heard.answer()
-    wire.say(PING * MOST)
+    wire.say_all(PING * MOST)
     assert wire.fails(PING) is ErrorCode.ENHANCE_YOUR_CALM
 
 
 def test_time_lets_them_begin_again() -> None:
     wire, _ = running()
     for _ in range(3):
-        wire.say(PING * MOST)
+        wire.say_all(PING * MOST)
         wire.connection.look(0, 0, 60)
-    wire.say(PING * MOST)
+    wire.say_all(PING * MOST)
     assert wire.fails(PING) is ErrorCode.ENHANCE_YOUR_CALM
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_room_may_come_as_often_as_a_client_likes(number: int) -> None:
     wire, heard = running()
-    assert wire.say(frames.window_update(number, 1) * (3 * MOST)) == []
+    assert wire.say_all(frames.window_update(number, 1) * (3 * MOST)) == []
     heard.answer()
     assert wire.told() == answered(1, b"answer")
 
@@ -95,7 +95,7 @@ def test_room_may_come_as_often_as_a_client_likes(number: int) -> None:
 def test_a_long_answer_may_be_taken_in_small_parts() -> None:
     wire = Wire().greet(initial_window_size=0)
     wire.begin(1, END_STREAM).answer(bytes(3 * MOST))
-    told = wire.say(frames.window_update(1, 1) * (2 * MOST))
+    told = wire.say_all(frames.window_update(1, 1) * (2 * MOST))
     assert told[1:] == [Frame(frames.DATA, 0, 1, b"\0")] * (2 * MOST)
     assert told[0] == Frame(frames.HEADERS, frames.END_HEADERS, 1, STATUS)
 
@@ -104,7 +104,7 @@ def test_headers_do_not_go_on_in_frames_without_end() -> None:
     wire = Wire().greet(initial_window_size=0)
     wire.begin(1)
     wire.say(frame(frames.HEADERS, 0, 3, REQUEST))
-    wire.say(frame(frames.CONTINUATION, 0, 3) * (MOST - 1))
+    wire.say_all(frame(frames.CONTINUATION, 0, 3) * (MOST - 1))
     assert wire.fails(frame(frames.CONTINUATION, 0, 3)) is ErrorCode.ENHANCE_YOUR_CALM
 
 

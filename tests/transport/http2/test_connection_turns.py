@@ -7,9 +7,13 @@ from tests.transport.http2.wire import Wire, data, headers
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frames import END_STREAM, PADDED, ErrorCode, frame
+from inferwire_server.transport.http2.header_blocks import write_block
 
 AT_ONCE = 16
 """How many requests may begin or end in what is taken at once."""
+
+MOST_FRAMES = 512
+"""How many frames may be in it that are small."""
 
 PING = frame(frames.PING, content=bytes(8))
 
@@ -62,10 +66,51 @@ def test_nothing_waits_behind_as_much_as_is_taken_at_once() -> None:
 
 def test_a_long_body_is_taken_as_it_comes() -> None:
     wire = Wire().greet()
-    wire.say(headers(1), *[data(1, bytes(100))] * 1000, data(1, b"", END_STREAM))
-    assert len(wire.heard[1].data) == 100_000
+    wire.say(headers(1), *[data(1, bytes(4096))] * 250, data(1, b"", END_STREAM))
+    assert len(wire.heard[1].data) == 1_024_000
     assert wire.heard[1].has_all
     assert not wire.connection.has_more
+
+
+@pytest.mark.parametrize(
+    "small",
+    [
+        data(1, b"a"),
+        data(1, b"\0a", PADDED),
+        data(3, b"a"),
+        frames.window_update(0, 1),
+        frames.window_update(1, 1),
+        frames.window_update(3, 1),
+    ],
+)
+def test_of_many_small_frames_a_few_are_taken_at_once_and_the_others_in_turn(small: bytes) -> None:
+    wire = Wire().greet()
+    wire.begin(1)
+    wire.begin(3, END_STREAM).answer()
+    wire.say(small * MOST_FRAMES, headers(5))
+    assert wire.connection.has_more
+    assert 5 not in wire.heard
+    wire.say()
+    assert not wire.connection.has_more
+    assert 5 in wire.heard
+
+
+def test_long_headers_are_taken_one_at_a_time() -> None:
+    wire = Wire().greet()
+    long = write_block([(b"a", bytes(16_000))])
+    wire.say(*[headers(number, long, END_STREAM) for number in numbers(3)])
+    for taken in (1, 2, 3):
+        assert list(wire.heard) == list(numbers(taken))
+        wire.say()
+
+
+def test_long_headers_count_wherever_they_go_on() -> None:
+    wire = Wire().greet()
+    long = write_block([(b"a", bytes(16_000))])
+    wire.say(frame(frames.HEADERS, 0, 1), frame(frames.CONTINUATION, frames.END_HEADERS, 1, long), headers(3))
+    assert list(wire.heard) == [1]
+    wire.say()
+    assert list(wire.heard) == [1, 3]
 
 
 def test_what_comes_while_more_waits_is_taken_behind_it() -> None:

@@ -169,6 +169,11 @@ class Wire:
         self.connection.receive(b"".join(said))
         return self.told()
 
+    def say_all(self, *said: bytes) -> list[Frame]:
+        """Say bytes, and have all of them taken, however many turns that takes; give what is answered."""
+        self._have_taken(*said)
+        return self.told()
+
     def told(self) -> list[Frame]:
         """Give what has been said since it was asked last."""
         told, self.written = b"".join(self.written), []
@@ -190,9 +195,14 @@ class Wire:
     def fails(self, *said: bytes) -> ErrorCode:
         """Say what breaks the protocol, and give how that is called."""
         with pytest.raises(ConnectionFailed) as raised:
-            self.say(*said)
+            self._have_taken(*said)
         assert str(raised.value) == f"{raised.value.code.name}: {raised.value.why}"
         return raised.value.code
+
+    def _have_taken(self, *said: bytes) -> None:
+        self.connection.receive(b"".join(said))
+        while self.connection.has_more:
+            self.connection.receive(b"")
 
     def _write(self, pieces: Sequence[Piece]) -> None:
         assert pieces

@@ -160,6 +160,8 @@ class RawPeer:
         """Send what is to be sent until nothing is."""
         while data := self._h2.data_to_send():
             self.connection.receive(data)
+            while self.connection.has_more:
+                self.connection.receive(b"")
 
     def _send(self, number: int, data: bytes, *, end: bool) -> None:
         most = self._h2.max_outbound_frame_size

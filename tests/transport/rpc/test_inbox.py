@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
+from itertools import pairwise
 
 import pytest
 from tests.transport.http.connections import a_go_of_the_loop
 from tests.transport.rpc.raw_peer import framed
 
+from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.outflow import Outflow
 from inferwire_server.transport.http2.stream import Stream
 from inferwire_server.transport.rpc.inbox import Inbox
+from inferwire_server.transport.rpc.messages import PREFIX
 from inferwire_server.transport.rpc.status import RpcStatus
+
+MOST_READY = 256
+"""How many messages are taken out of what has come before others have a turn."""
 
 
 def an_inbox(*, takes_many: bool) -> Inbox:
@@ -66,3 +73,80 @@ async def test_who_reads_hears_of_a_failure_behind_what_came_before_it() -> None
     assert await inbox.read() == b"a"
     with pytest.raises(ValueError, match="b"):
         await inbox.read()
+
+
+async def test_others_have_a_turn_between_the_messages_of_who_sends_many() -> None:
+    inbox = an_inbox(takes_many=True)
+    sent = [b"%d" % number for number in range(3 * MOST_READY + 1)]
+    take(inbox, b"".join(map(framed, sent)), is_last=True)
+    read: list[bytes] = []
+    seen: list[int] = []
+
+    def look() -> None:
+        seen.append(len(read))
+        if len(read) < len(sent):
+            asyncio.get_running_loop().call_soon(look)
+
+    look()
+    while (message := await inbox.read()) is not None:
+        read.append(message)
+    await a_go_of_the_loop()
+    assert read == sent
+    assert max(after - before for before, after in pairwise(seen)) == MOST_READY
+
+
+async def test_what_comes_while_many_messages_wait_is_read_behind_them() -> None:
+    inbox = an_inbox(takes_many=True)
+    take(inbox, framed(b"a") * MOST_READY + framed(b"bc")[:6])
+    take(inbox, b"c" + framed(b"d")[:2])
+    assert not inbox.awaits_data
+    take(inbox, framed(b"d")[2:])
+    assert [await inbox.read() for _ in range(MOST_READY + 2)] == [*[b"a"] * MOST_READY, b"bc", b"d"]
+
+
+def test_what_comes_while_many_messages_wait_does_not_keep_what_was_received_with_it() -> None:
+    inbox = an_inbox(takes_many=True)
+    take(inbox, framed(b"a") * (MOST_READY + 1))
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            inbox.take(memoryview(bytes(100_000))[:1], is_last=False)
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [(b"\2\0\0\0\0", "first byte is 2"), (b"\0\0\0\x10\0", "has 4096 bytes"), (b"\0", "in the middle of a message")],
+)
+async def test_what_is_no_message_is_heard_of_behind_however_many_came_before(data: bytes, why: str) -> None:
+    inbox = an_inbox(takes_many=True)
+    take(inbox, framed(b"a") * 2 * MOST_READY + data)
+    take(inbox, b"", is_last=True)
+    assert {await inbox.read() for _ in range(2 * MOST_READY)} == {b"a"}
+    for _ in range(2):
+        with pytest.raises((RpcStatus, ServingError), match=why):
+            await inbox.read()
+
+
+async def test_a_large_message_may_come_behind_as_many_as_are_ready_at_once() -> None:
+    written: list[bytes] = []
+    stream = Stream(1, Outflow(lambda pieces: written.extend(map(bytes, pieces))), lambda _: None)
+    inbox = Inbox(stream, "identity", 1 << 30, takes_many=True)
+    take(inbox, framed(b"a") * MOST_READY + PREFIX.pack(0, 1 << 24))
+    stream.credit = 0
+    for _ in range(MOST_READY):
+        await inbox.read()
+    assert written == []
+    reading = asyncio.ensure_future(inbox.read())
+    await a_go_of_the_loop()
+    assert stream.credit == 1 << 24
+    reading.cancel()
+
+
+def test_where_there_should_be_one_message_no_more_than_two_are_taken() -> None:
+    inbox = an_inbox(takes_many=False)
+    with pytest.raises(RpcStatus, match="more messages than one"):
+        take(inbox, framed(b"a") * 1000)
+    assert repr(inbox).startswith("<Inbox: 2 messages wait")

@@ -40,10 +40,11 @@ def test_bytes_that_go_with_it_are_written_in_base64(value: bytes) -> None:
     assert said("", (("x-bin", value),))[b"x-bin"].rstrip(b"=") in {b"", b"AA", b"//4", b"Cg0A"}
 
 
-@pytest.mark.parametrize("details", ["größer", "50 %", "%41", "one\ntwo", "\0\x7f", "😀", " blank "])
+@pytest.mark.parametrize("details", ["größer", "50 %", "%41", "one\ntwo", "\0\x7f", "😀", " a blank ", "  ", " "])
 def test_a_sentence_is_plain_and_means_the_same(details: str) -> None:
     message = said(details)[b"grpc-message"]
     assert all(0x20 <= byte < 0x7F for byte in message)
+    assert message == message.strip()
     assert unquote(message.decode()) == details
 
 
@@ -64,6 +65,10 @@ def test_characters_that_cannot_be_written_are_replaced() -> None:
 )
 def test_a_sentence_is_as_long_as_a_header_may_be(message: str, kept: str) -> None:
     assert clipped(message) == kept
+
+
+def test_no_status_has_a_sentence_that_is_longer() -> None:
+    assert said("x" * 6001)[b"grpc-message"] == b"x" * 6000 + b"..."
 
 
 def test_an_error_has_its_code_behind_it() -> None:

@@ -209,6 +209,13 @@ async def test_a_call_that_is_compressed_as_nobody_knows_is_told_what_is_known()
     assert told.headers[b"grpc-accept-encoding"] == b"identity,gzip,deflate"
 
 
+async def test_what_a_call_is_told_of_its_long_headers_is_no_longer_than_a_frame_may_be() -> None:
+    told = await RawPeer(ECHO).answered({b"grpc-encoding": b"a" * 60_000}, framed(b"hello"))
+    assert told.status == UNIMPLEMENTED
+    assert told.details.startswith("the call's grpc-encoding is 'aaa")
+    assert told.details.endswith("a...")
+
+
 @pytest.mark.parametrize("times", [1, UNPACKED_TIMES - 1])
 async def test_a_call_whose_headers_are_too_long_is_told_so_and_no_other_is(times: int) -> None:
     peer = RawPeer(ECHO)

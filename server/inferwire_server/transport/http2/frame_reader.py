@@ -14,12 +14,17 @@ MOST_FRAME_BYTES = 1024 * 1024
 _BESIDE_HEADERS_BYTES = 1024
 """How much longer than all headers of a call other frames may be."""
 
-_MOST_STEPS = 16
-"""How many requests may begin or end in what is read at once: who says more waits, so that others have their turn.
+_MOST_AT_ONCE = 512
+"""How many small frames are taken of what is read at once, as each takes time: who says more waits, so that others have
+their turn."""
 
-A request that comes as headers and a body takes two steps. What lies between them is not counted: a long body is read
-as fast as it comes.
-"""
+_REQUEST_COUNTS = 32
+"""How many small frames the beginning of a request counts as, and its end: a request that comes as headers and a body
+has both."""
+
+_COUNTED_BYTES = 32
+"""How many bytes of a frame without data count as one small frame more: headers take time to unpack. Data is not
+counted: a long body is read as fast as it comes."""
 
 
 class OtherProtocol(ConnectionFailed):
@@ -95,7 +100,7 @@ class FrameReader:
     def _read(self, data: bytes, at: int, end: int) -> int:
         """Read frames from a place on; give where the first begins that is not whole, or to be read later."""
         taker, view = self._taker, memoryview(data)
-        steps_left = _MOST_STEPS
+        left = _MOST_AT_ONCE
         self.has_more = False
         while True:
             if self._data_left and at < end:
@@ -105,7 +110,7 @@ class FrameReader:
                 at += taken
             if end - at < frames.HEAD_BYTES:
                 return at
-            if not steps_left:
+            if left <= 0:
                 self.has_more = True
                 return at
             high, low, kind, flags, number = frames.HEAD.unpack_from(data, at)
@@ -114,8 +119,10 @@ class FrameReader:
             if size > most:
                 raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, f"a frame has {size} bytes, expected at most {most}")
             taker.check_turn(kind)
-            if kind == frames.HEADERS or (kind == frames.DATA and flags & frames.END_STREAM):
-                steps_left -= 1
+            is_of_request = kind == frames.HEADERS or (kind == frames.DATA and flags & frames.END_STREAM)
+            left -= _REQUEST_COUNTS if is_of_request else 1
+            if kind != frames.DATA:
+                left -= size // _COUNTED_BYTES
             if kind == frames.DATA and not flags & frames.PADDED:
                 at, self._data_left = content, size
                 taker.begin_data(flags, number, size)

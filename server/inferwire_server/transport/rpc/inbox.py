@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
 
 import grpc
 
+from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.stream import STREAM_WINDOW, Stream
 from inferwire_server.transport.rpc.messages import PREFIX_BYTES, MessageReader, Packed, unpacked
 from inferwire_server.transport.rpc.status import RpcStatus
@@ -18,16 +20,21 @@ network, 320 Mbit/s over 100 ms, has room in it."""
 _LISTED_BYTES = 64
 """What a message takes that waits, beside its bytes."""
 
+_MOST_READY = 256
+"""How many messages are taken out of what has come before others have a turn: a megabyte may have 200,000 of them."""
+
 
 class Inbox:
     """What comes on a stream: many messages, which are read one by one, or one, with which the call begins."""
 
     __slots__ = (
+        "_coming",
         "_encoding",
         "_failure",
         "_has_all",
         "_messages",
         "_most_bytes",
+        "_most_ready",
         "_reader",
         "_reading",
         "_stream",
@@ -40,7 +47,10 @@ class Inbox:
         self._encoding = encoding
         self._most_bytes = most_bytes
         self._takes_many = takes_many
+        # Where there should be one, it is told by the second that there are more.
+        self._most_ready = _MOST_READY if takes_many else 2
         self._reader = MessageReader(encoding, most_bytes)
+        self._coming: deque[Iterator[bytes]] = deque()
         self._messages: deque[bytes] = deque()
         self._unread_bytes = 0
         self._has_all = False
@@ -53,7 +63,9 @@ class Inbox:
     @property
     def awaits_data(self) -> bool:
         """Whether the caller is in the middle of a message. It is not waited for while more waits than it may send."""
-        return self._failure is None and not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
+        if self._failure is not None or self._coming:
+            return False
+        return not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
 
     def take(self, data: memoryview, *, is_last: bool) -> None:
         """Take what has come, and wake who waits for it; nothing behind a failure.
@@ -64,20 +76,12 @@ class Inbox:
         """
         if self._failure is not None:
             return
-        reader, messages = self._reader, self._messages
-        for message in reader.take(data):
-            messages.append(message)
-            self._unread_bytes += _LISTED_BYTES + len(message)
-        is_between = reader.is_between
-        if is_last and not is_between:
-            raise RpcStatus(grpc.StatusCode.INTERNAL, "the call ended in the middle of a message")
-        if not self._takes_many and (len(messages) > 1 or (messages and not is_between)):
-            raise RpcStatus(grpc.StatusCode.INTERNAL, "the call has more messages than one, expected one")
+        # What lies here for a while is copied: it would keep all that was received with it.
+        self._coming.append(self._reader.take(memoryview(bytes(data)) if self._coming else data))
         self._has_all = is_last
+        self._go_on()
         if (reading := self._reading) is not None and not reading.done():
             reading.set_result(None)
-        if not is_last:
-            self._expect()
 
     def fail(self, error: Exception) -> None:
         """Take nothing more, and have whoever reads hear why, behind what has come before."""
@@ -104,10 +108,14 @@ class Inbox:
         while not self._messages:
             if self._failure is not None:
                 raise self._failure
-            if self._has_all:
+            if self._coming:
+                await asyncio.sleep(0)
+                self._read_on()
+            elif self._has_all:
                 return None
-            self._reading = asyncio.get_running_loop().create_future()
-            await self._reading
+            else:
+                self._reading = asyncio.get_running_loop().create_future()
+                await self._reading
         message = self._messages.popleft()
         self._unread_bytes -= _LISTED_BYTES + len(message)
         self._expect()
@@ -117,9 +125,37 @@ class Inbox:
         """Decompress a message, on a thread: a few bytes may become a great many."""
         return await asyncio.to_thread(unpacked, message, self._encoding, self._most_bytes)
 
+    def _read_on(self) -> None:
+        """Go on where others have had their turn."""
+        try:
+            self._go_on()
+        except (ServingError, RpcStatus) as error:
+            self.fail(error)
+
+    def _go_on(self) -> None:
+        """Take messages out of what has come, as many as may be ready.
+
+        Raises:
+            ServingError: TOO_LARGE.
+            RpcStatus: It is no message, or one more than there is to be.
+        """
+        coming, messages = self._coming, self._messages
+        while coming and len(messages) < self._most_ready:
+            if (message := next(coming[0], None)) is None:
+                coming.popleft()
+            else:
+                messages.append(message)
+                self._unread_bytes += _LISTED_BYTES + len(message)
+        is_between = self._reader.is_between
+        if self._has_all and not coming and not is_between:
+            raise RpcStatus(grpc.StatusCode.INTERNAL, "the call ended in the middle of a message")
+        if not self._takes_many and (len(messages) > 1 or (messages and not is_between)):
+            raise RpcStatus(grpc.StatusCode.INTERNAL, "the call has more messages than one, expected one")
+        self._expect()
+
     def _expect(self) -> None:
         """Let the caller send on, unless what it has sent is not read."""
-        if self._takes_many and self._unread_bytes > _MOST_UNREAD_BYTES:
+        if self._coming or (self._takes_many and self._unread_bytes > _MOST_UNREAD_BYTES):
             return
         missing = self._reader.missing
         # Where there should be one message, a second is heard of.

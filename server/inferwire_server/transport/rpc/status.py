@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterable
 from functools import lru_cache
@@ -26,6 +27,7 @@ _MOST_BYTES_PER_CHARACTER = 12
 _PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 """The characters that stand for themselves in a status's sentence."""
 
+_OUTER_SPACE = re.compile(r"^ | $")
 
 _STATUS_200 = b"\x88"
 """`:status: 200`, as HPACK's static table has it."""
@@ -42,19 +44,32 @@ OK = write_block([(b"grpc-status", b"0")])
 """What an answer ends with."""
 
 
+def clipped(message: str) -> str:
+    """Keep the beginning of a sentence that is too long for a header."""
+    room = _MOST_DETAILS_BYTES
+    if len(message) * _MOST_BYTES_PER_CHARACTER <= room:
+        return message
+    for index, character in enumerate(message):
+        is_plain = " " <= character <= "~" and character != "%"
+        room -= 1 if is_plain else 3 * len(character.encode("utf-8", "surrogatepass"))
+        if room < 0:
+            return message[:index] + "..."
+    return message
+
+
 class RpcStatus(Exception):
     """How a call ends that has no answer."""
 
     def __init__(self, code: grpc.StatusCode, details: str, trailers: Trailers = ()) -> None:
-        super().__init__(f"{code.name}: {details}")
         self.code = code
-        self.details = details
+        self.details = clipped(details)
+        super().__init__(f"{code.name}: {self.details}")
         self.trailers = trailers
 
     @classmethod
     def of(cls, error: ServingError) -> RpcStatus:
         """Say an error as gRPC says it."""
-        return cls(status_of(error.status), clipped(error.message), _trailers_of(error))
+        return cls(status_of(error.status), error.message, _trailers_of(error))
 
     def block(self) -> bytes:
         """Write it as the headers that an answer ends with."""
@@ -87,28 +102,20 @@ def _trailers_of(error: ServingError) -> tuple[tuple[str, str], ...]:
     return (*trailers, (RETRY_AFTER_METADATA, f"{error.retry_after_s:g}"))
 
 
-def clipped(message: str) -> str:
-    """Keep the beginning of a sentence that is too long for a header."""
-    room = _MOST_DETAILS_BYTES
-    if len(message) * _MOST_BYTES_PER_CHARACTER <= room:
-        return message
-    for index, character in enumerate(message):
-        is_plain = " " <= character <= "~" and character != "%"
-        room -= 1 if is_plain else 3 * len(character.encode("utf-8", "surrogatepass"))
-        if room < 0:
-            return message[:index] + "..."
-    return message
-
-
 @lru_cache
 def _block(code: grpc.StatusCode, details: str, trailers: Trailers) -> bytes:
     number: int = code.value[0]
     fields: Iterable[tuple[str, str | bytes]] = [
         ("grpc-status", str(number)),
-        *([("grpc-message", quote(details, safe=_PLAIN, errors="replace"))] if details else []),
+        *([("grpc-message", _written(details))] if details else []),
         *trailers,
     ]
     return write_block([(name.encode(), _value(value)) for name, value in fields])
+
+
+def _written(details: str) -> str:
+    """Write a sentence as it goes in a header, which begins and ends with no space (RFC 9113, 8.2.1)."""
+    return _OUTER_SPACE.sub("%20", quote(details, safe=_PLAIN, errors="replace"))
 
 
 def _value(value: str | bytes) -> bytes:
