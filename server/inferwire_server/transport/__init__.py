@@ -11,6 +11,6 @@ Beside them is what several need:
   (`turns`), go on with another protocol (`protocol_switch`), and end (`open_connections`, `draining`).
 - Peers that are waited for: one that says nothing is pinged (`keepalive`), and one that does not go on with what it has
   begun is given up (`stall_timer`).
-- Calls: whose they are (`peers`, `request_ids`, `trace_context`), what they carry (`raw_inputs`, `compression`), and
-  what a caller is told whose call fails (`refusing`).
+- Calls: whose they are (`peers`, `request_ids`, `trace_context`), what they carry (`raw_inputs`, `compression`),
+  how much they may have (`message_limits`), and what a caller is told whose call fails (`error_translation`).
 """

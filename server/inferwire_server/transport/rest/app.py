@@ -19,9 +19,9 @@ from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.http.exchange import where_of
 from inferwire_server.transport.http.responses import error_response, problem
-from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rest.documentation import (
     DESCRIPTION,
     KEY_NEEDED,

@@ -19,11 +19,11 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedTensor, Wanted
 from inferwire_server.transport.http.bodies import present
+from inferwire_server.transport.message_limits import check_few
 from inferwire_server.transport.oip.datatypes import check_count, input_type
 from inferwire_server.transport.oip.inference import OipInputs, output_form, wanted_of
 from inferwire_server.transport.oip.parameters import Parameters
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
-from inferwire_server.transport.refusing import check_few
 from inferwire_server.transport.rest.binary_extension import Tail
 from inferwire_server.transport.rest.json_elements import check_nesting, flatten, json_kind, pack
 

@@ -21,9 +21,9 @@ from starlette.types import Receive, Scope, Send
 
 from inferwire_server.errors import shutting_down
 from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.http.exchange import where_of
 from inferwire_server.transport.http.responses import error_response
-from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rest.documentation import ERRORS, PATH_PARAMETERS
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]

@@ -15,7 +15,7 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import Inference
-from inferwire_server.transport.refusing import checked
+from inferwire_server.transport.message_limits import checked
 from inferwire_server.transport.rpc.caller import named_session, shown_key
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import grpc
 
 from inferwire_server.transport.compression import WINDOW_BITS, inflate
-from inferwire_server.transport.refusing import message_too_large
+from inferwire_server.transport.message_limits import message_too_large
 from inferwire_server.transport.rpc.status import RpcStatus
 
 PREFIX: Final = Struct(">BL")

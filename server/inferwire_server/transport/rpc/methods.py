@@ -20,8 +20,8 @@ from inferwire_server.errors import ServingError, bug
 from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Face, Refusals
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.peers import address_of
-from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
 from inferwire_server.transport.rpc.caller import shown_key
 from inferwire_server.transport.rpc.context import Context

@@ -9,6 +9,7 @@ from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.service import Services
 from inferwire_server.service.values import Region
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.message_limits import checked
 from inferwire_server.transport.oip import repository
 from inferwire_server.transport.oip.config import config
 from inferwire_server.transport.oip.inference import answer_of
@@ -17,7 +18,6 @@ from inferwire_server.transport.oip.metadata import extensions_of, model_metadat
 from inferwire_server.transport.oip.shared_memory import check_cuda_status, no_cuda
 from inferwire_server.transport.oip.statistics import statistics
 from inferwire_server.transport.oip.tracing import set_trace_settings
-from inferwire_server.transport.refusing import checked
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
 from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions

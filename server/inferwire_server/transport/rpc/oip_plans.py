@@ -18,11 +18,11 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.service import Services
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedPlace, SharedTensor, Wanted
+from inferwire_server.transport.message_limits import check_few
 from inferwire_server.transport.oip.datatypes import input_type
 from inferwire_server.transport.oip.inference import contents_beside_raw, output_form, wanted_of
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
 from inferwire_server.transport.raw_inputs import RawInput
-from inferwire_server.transport.refusing import check_few
 from inferwire_server.transport.rpc.oip_contents import typed_tensor
 
 _LONGEST_KEPT = 2048

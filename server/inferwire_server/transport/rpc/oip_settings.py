@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
+from inferwire_server.transport.message_limits import check_few
 from inferwire_server.transport.oip.logs import LogValue
-from inferwire_server.transport.refusing import check_few
 
 
 def decode_log_settings(request: pb.LogSettingsRequest) -> dict[str, object]:

@@ -15,8 +15,9 @@ from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.service.values import Wanted
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.error_translation import as_serving_error
+from inferwire_server.transport.message_limits import checked
 from inferwire_server.transport.oip.inference import answer_of
-from inferwire_server.transport.refusing import as_serving_error, checked
 from inferwire_server.transport.request_ids import is_loggable
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.duplex import Duplex

@@ -12,7 +12,7 @@ from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, W
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
-from inferwire_server.transport.refusing import checked
+from inferwire_server.transport.message_limits import checked
 from inferwire_server.transport.rpc.caller import session_of
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse

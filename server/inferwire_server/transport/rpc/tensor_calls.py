@@ -11,7 +11,7 @@ from inferwire_server.core.loans import Loan
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import StoredTensor
-from inferwire_server.transport.refusing import checked
+from inferwire_server.transport.message_limits import checked
 from inferwire_server.transport.rpc.caller import require_same_host, session_of
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse

@@ -22,7 +22,7 @@ from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.scheduling.job import Job, JobState, Result
 from inferwire_server.core.scheduling.stacks import is_whole, results
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.refusing import too_large
+from inferwire_server.transport.message_limits import answer_too_large
 from inferwire_server.transport.v1.codec import encode_error, encode_result
 
 _MESSAGE_BYTES = 1 << 20
@@ -142,7 +142,7 @@ class Outbox:
             for execution_id in ended.ids:
                 self._in_flight.pop(execution_id, None)
             if ended.byte_size > self._max_message_bytes:
-                self._put(_refused(ended.ids, too_large(ended.byte_size, self._max_message_bytes)))
+                self._put(_refused(ended.ids, answer_too_large(ended.byte_size, self._max_message_bytes)))
             else:
                 self._put(ended, hold_s)
 

@@ -19,9 +19,9 @@ from inferwire_server.errors import ServingError, invalid_input, shutting_down
 from inferwire_server.service import Services
 from inferwire_server.service.refusals import Face
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.keepalive import Keepalive, PeerTimeouts, Verdict
 from inferwire_server.transport.peers import address_of, peer_of
-from inferwire_server.transport.refusing import as_serving_error
 from inferwire_server.transport.session.frame_writers import writer_on
 from inferwire_server.transport.session.greeting import MeansAnother, SessionTerms, no_hello
 from inferwire_server.transport.session.stream import AT_ONCE, SessionStream

@@ -23,7 +23,7 @@ from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.inference import Prepared
 from inferwire_server.service.refusals import Face
-from inferwire_server.transport.refusing import as_serving_error
+from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.session.greeting import SessionTerms, open_session, welcome
 from inferwire_server.transport.session.outbox import Outbox
 from inferwire_server.transport.v1.plans import Plans, Raw, count_sent

@@ -18,8 +18,8 @@ from inferwire_server.core.specs import PortKey
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, LentTensor, StoredTensor, Wanted
+from inferwire_server.transport.message_limits import FEW, check_few
 from inferwire_server.transport.raw_inputs import RawInput
-from inferwire_server.transport.refusing import FEW, check_few
 from inferwire_server.transport.v1.codec import (
     decode_element_type,
     decode_keeps,

@@ -1,4 +1,4 @@
-"""What callers are told of what was raised, and of answers that are no messages any more."""
+"""What callers are told of what was raised."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ from structlog.testing import capture_logs
 
 from inferwire_proto.errors import Code
 from inferwire_proto.raw_fields import MalformedMessage
-from inferwire_server.errors import ServingError
-from inferwire_server.transport.refusing import as_serving_error, checked
-
-
-def test_an_answer_may_have_as_many_bytes_as_fit() -> None:
-    assert checked(b"1234", 4) == b"1234"
-    with pytest.raises(ServingError, match="the answer has 4 bytes, at most 3 fit in a message") as caught:
-        checked(b"1234", 3)
-    assert caught.value.code is Code.TOO_LARGE
+from inferwire_server.transport.error_translation import as_serving_error
 
 
 def test_what_cannot_be_read_is_the_callers_and_no_bug() -> None:

@@ -1,0 +1,48 @@
+"""How much a message may have, and how many things a request; what is more is refused with the limit."""
+
+from __future__ import annotations
+
+from inferwire_proto.errors import Code
+from inferwire_server.errors import ServingError, invalid_input
+
+FEW = 4096
+"""How many inputs, outputs, parameters or settings a request may have: models have hundreds."""
+
+
+def check_few(what: str, count: int) -> None:
+    """Check of how many things a request is made: nobody else has a turn until all of them are read.
+
+    Raises:
+        ServingError: INVALID_INPUT for more of them than anybody has.
+    """
+    if count > FEW:
+        raise invalid_input(f"there are {count} {what}, expected at most {FEW}")
+
+
+def checked(message: bytes, limit: int) -> bytes:
+    """Give an answer that is to be sent.
+
+    Raises:
+        ServingError: TOO_LARGE if it is no message any more.
+    """
+    if len(message) > limit:
+        raise answer_too_large(len(message), limit)
+    return message
+
+
+def message_too_large(byte_size: int, limit: int) -> ServingError:
+    """Refuse a message of a caller's that may not be that large."""
+    return ServingError(
+        Code.TOO_LARGE,
+        f"the message has {byte_size} bytes, at most {limit} fit; send less in one, "
+        "or start the server with a larger --max-grpc-message-mb",
+    )
+
+
+def answer_too_large(byte_size: int, limit: int) -> ServingError:
+    """Refuse an answer that is no message any more."""
+    return ServingError(
+        Code.TOO_LARGE,
+        f"the answer has {byte_size} bytes, at most {limit} fit in a message; ask for fewer outputs, "
+        "or start the server with a larger --max-grpc-message-mb",
+    )
