@@ -227,6 +227,13 @@ def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> N
         Entry("m", "1", path.parent, settings_file=path).settings()
 
 
+def test_what_has_no_end_is_said_to_be_no_settings(tmp_path: Path) -> None:
+    path = tmp_path / "inferwire.toml"
+    path.symlink_to("/dev/zero")
+    with pytest.raises(ServingError, match=r"inferwire\.toml cannot be read: it is a device with more than 16 MiB$"):
+        Entry("m", "1", path.parent, settings_file=path).settings()
+
+
 @pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "[properties]\n" + ".".join("a" * 5_000) + " = 1"])
 def test_what_is_nested_too_deeply_is_said_to_be_so(tmp_path: Path, text: str) -> None:
     with pytest.raises(ServingError, match=r"inferwire\.toml:? cannot be read: it is nested too deeply"):

@@ -15,7 +15,8 @@ from inferwire.values.partial_shape import PartialShape
 from inferwire.values.types import Type
 from inferwire_cli.infer.elements import Array, texts, typed
 from inferwire_cli.infer.pictures import SUFFIXES, PixelOptions, read_picture
-from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
+from inferwire_cli.terminal import CommandError, MisuseError
+from inferwire_proto.bounded_files import why_not_read
 
 
 def read_inputs(given: Sequence[str], ports: Sequence[PortDescription], options: PixelOptions) -> dict[int, Array]:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from inferwire_proto.bounded_files import read_bounded, why_not_read
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batch_options import NAMES, BatchOptions
@@ -162,11 +163,11 @@ def read_layer(path: Path) -> Layer:
     """
     name = f"{path.parent.name}/{path.name}"
     try:
-        return Layer(name, tomllib.loads(path.read_text(encoding="utf-8")))
+        return Layer(name, tomllib.loads(read_bounded(path).decode()))
     except RecursionError as error:
         raise ServingError(Code.MODEL_FAILED, f"{name} {_TOO_DEEP}") from error
     except (OSError, ValueError) as error:
-        raise ServingError(Code.MODEL_FAILED, f"{name} cannot be read: {error}") from error
+        raise ServingError(Code.MODEL_FAILED, f"{name} cannot be read: {why_not_read(error)}") from error
 
 
 def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
