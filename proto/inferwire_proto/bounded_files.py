@@ -33,11 +33,10 @@ def read_bounded(path: Path, most_bytes: int = MOST_BYTES, silence_s: float = _S
     Raises:
         OSError: If it cannot be read, has more in it, or nothing comes. Its `strerror` says why, without the path.
     """
-    content = bytearray()
     with FileIO(path, opener=_open_at_once) as file:
         found = os.fstat(file.fileno())
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode))
-        while len(content) <= most_bytes:
+        kind, content = _KINDS.get(stat.S_IFMT(found.st_mode)), bytearray()
+        while max(len(content), 0 if kind else found.st_size) <= most_bytes:
             if kind and not _has_more(file, silence_s):
                 raise OSError(ETIMEDOUT, f"it is a {kind}, and nothing came out of it for {silence_s:g} s")
             piece = file.read(min(_PIECE_BYTES, most_bytes + 1 - len(content)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os.path
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -16,7 +17,14 @@ from inferwire.values.types import Type
 from inferwire_cli.infer.elements import Array, texts, typed
 from inferwire_cli.infer.pictures import SUFFIXES, PixelOptions, read_picture
 from inferwire_cli.terminal import CommandError, MisuseError
-from inferwire_proto.bounded_files import why_not_read
+from inferwire_proto.bounded_files import read_bounded, why_not_read
+from inferwire_proto.element_types import BY_NAME
+
+_MOST_BYTES = 2047 << 20
+"""The most that any server takes in a message, however it is started; what it takes, it says itself."""
+
+_MOST_JSON_BYTES = 256 << 20
+"""The most that is read of JSON, which takes ten times as much memory."""
 
 
 def read_inputs(given: Sequence[str], ports: Sequence[PortDescription], options: PixelOptions) -> dict[int, Array]:
@@ -100,7 +108,7 @@ def read_value(text: str, port: PortDescription, options: PixelOptions) -> Array
     if not _is_file(text):
         return _fitted(_from_text(text, port) if is_text else _from_json(text, port), port)
     if path.suffix.lower() == ".npy":
-        return _fitted(_from_numpy_file(path), port)
+        return _fitted(_from_numpy_file(path, port), port)
     if path.suffix.lower() == ".json":
         return _fitted(_from_json_file(path, port), port)
     if is_text:
@@ -114,9 +122,11 @@ def _is_file(text: str) -> bool:
     return os.path.isfile(text)  # noqa: PTH113 - Path's own raises for what is too long for a path, as texts are
 
 
-def _from_numpy_file(path: Path) -> Array:
+def _from_numpy_file(path: Path, port: PortDescription) -> Array:
     try:
         with path.open("rb") as file:
+            _check_header(file, path, port)
+            file.seek(0)
             # numpy.load would also open archives, which are no array.
             return np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -125,10 +135,26 @@ def _from_numpy_file(path: Path) -> Array:
         ) from error
 
 
+def _check_header(file: BinaryIO, path: Path, port: PortDescription) -> None:
+    """Look at an array's shape and type before it takes memory."""
+    is_first = np.lib.format.read_magic(file) == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    element_type = BY_NAME[port.element_type.type_name]
+    lengths = [max(length, 1) for length in shape]  # beside a length of 0 others may be too long for a shape
+    size = prod(lengths) * dtype.itemsize if element_type.is_string else element_type.byte_size(lengths)
+    if size > _MOST_BYTES:
+        raise CommandError(
+            f"{path} has {size >> 20:,} MiB as {element_type.name}, expected at most {_MOST_BYTES >> 20:,}, the most "
+            "that any server takes"
+        )
+    _fitted_shape(shape, port)
+
+
 def _from_json_file(path: Path, port: PortDescription) -> Array:
     try:
         # Given bytes, it finds out the encoding, and passes over the mark before it that files from Windows have.
-        parsed = _parsed(path.read_bytes())
+        parsed = _parsed(read_bounded(path, _MOST_JSON_BYTES))
     except (OSError, ValueError) as error:
         raise CommandError(
             f"{path} cannot be read as JSON: {why_not_read(error)}; expected values or lists of them"
@@ -139,7 +165,7 @@ def _from_json_file(path: Path, port: PortDescription) -> Array:
 def _from_any_file(path: Path) -> Array:
     """Take a file as it is: encoded pictures and whatever else, the model knows what to do with it."""
     try:
-        return np.array(path.read_bytes(), object)
+        return np.array(read_bounded(path, _MOST_BYTES), object)
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {why_not_read(error)}") from error
 
@@ -198,10 +224,14 @@ def _fitted(array: Array, port: PortDescription) -> Array:
         CommandError: If its elements or its shape are none that the input takes.
     """
     array = texts(array, port) if port.element_type == Type.string else typed(array, port)
-    shape = port.partial_shape
-    if not shape.rank.is_dynamic and array.ndim == shape.rank.get_length() - 1:
-        array = array[np.newaxis]
-    if not shape.compatible(PartialShape(list(array.shape))):
-        lengths = ",".join(map(str, array.shape))
-        raise CommandError(f"input '{port.oip_name}' has shape [{lengths}], expected {shape}")
-    return array
+    return array.reshape(_fitted_shape(array.shape, port))
+
+
+def _fitted_shape(given: Sequence[int], port: PortDescription) -> Sequence[int]:
+    expected = port.partial_shape
+    if not expected.rank.is_dynamic and len(given) == expected.rank.get_length() - 1:
+        given = (1, *given)
+    if not expected.compatible(PartialShape(list(given))):
+        lengths = ",".join(map(str, given))
+        raise CommandError(f"input '{port.oip_name}' has shape [{lengths}], expected {expected}")
+    return given
