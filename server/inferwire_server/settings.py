@@ -26,6 +26,9 @@ _NOT_NEGATIVE = validators.Number(gte=0)
 _GRPC_MESSAGE = validators.Number(gt=0, lte=2047)
 """gRPC counts the bytes of a message in 31 bits."""
 
+_WORKERS = validators.Number(gt=0, lte=1024)
+"""Each calls every other one; and hardly a machine has so many cores."""
+
 MEBIBYTE = 1024 * 1024
 
 
@@ -368,9 +371,9 @@ class Settings:
         WHOLE,
         Parameter(
             group=_OPERATION,
-            validator=_POSITIVE,
+            validator=_WORKERS,
             help="Processes that share the ports, each with its share of the cores and its own copy of the models: for "
-            "small models on machines with many cores.",
+            "small models on machines with many cores; at most 1024.",
         ),
     ] = 1
     server_name: Annotated[
