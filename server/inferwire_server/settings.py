@@ -12,6 +12,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter, validators
 
 from inferwire_proto.flags import PATH, PATHS, SECONDS, WHOLE
+from inferwire_server.core.limits import MOST_SLOTS
 from inferwire_server.log_words import LogFormat, LogLevel
 
 _SOCKETS = Group("Sockets", sort_key=1)
@@ -23,6 +24,7 @@ _OPERATION = Group("Operation", sort_key=5)
 _PORT = validators.Number(gte=0, lte=65535)
 _POSITIVE = validators.Number(gt=0)
 _NOT_NEGATIVE = validators.Number(gte=0)
+_SLOTS = validators.Number(gt=0, lte=MOST_SLOTS)
 _GRPC_MESSAGE = validators.Number(gt=0, lte=2047)
 """gRPC counts the bytes of a message in 31 bits."""
 
@@ -100,7 +102,7 @@ class Settings:
         WHOLE,
         Parameter(
             group=_MODELS,
-            validator=_POSITIVE,
+            validator=_SLOTS,
             help="Inferences that each model runs at once; by default two more than OpenVINO finds optimal.",
         ),
     ] = None

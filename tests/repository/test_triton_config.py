@@ -76,7 +76,7 @@ def test_shapes_of_inferwire_toml_take_the_place_of_its_dims(tmp_path: Path, sha
 def test_wrong_values_name_the_file(tmp_path: Path) -> None:
     model(tmp_path, "max_batch_size: -1 instance_group { count: -2 }", "weight = 0")
     assert failure(only(tmp_path)) == (
-        "m/config.pbtxt: slots is -2, expected a whole number from 1 up to 2147483647; max_batch is -1, expected a "
+        "m/config.pbtxt: slots is -2, expected a whole number from 1 up to 65536; max_batch is -1, expected a "
         "whole number from 0 up to 2147483647; m/inferwire.toml: weight is 0, expected a number from 0.001 up to 1000"
     )
 

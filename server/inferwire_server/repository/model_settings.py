@@ -19,6 +19,7 @@ from inferwire_proto.bounded_files import read_bounded, why_not_read
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batch_options import NAMES, BatchOptions
+from inferwire_server.core.limits import MOST_SLOTS
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
@@ -318,7 +319,7 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "device": lambda value: text(value, "a device such as CPU or AUTO:GPU,CPU"),
     "properties": _table_of(_property, "a table of OpenVINO's properties"),
     "precision": _precision,
-    "slots": lambda value: whole(value, 1),
+    "slots": lambda value: whole(value, 1, MOST_SLOTS),
     "version_policy": _version_policy,
     "max_batch": lambda value: whole(value, 0),
     "max_batch_delay_us": lambda value: whole(value, 0),
