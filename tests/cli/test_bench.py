@@ -94,7 +94,15 @@ def test_a_plot_for_which_the_disk_has_no_room_is_named(run: Run, tmp_path: Path
         (("files", "-i", "no picture", "--number", "1"), 1, "is no JPEG or PNG file"),
         (("digits_mlp", "--plot", "latencies.gif"), 2, "expected a file that ends in .png, .svg, .pdf"),
         (("digits_mlp", "--plot", "/nowhere/latencies.png"), 2, "there is no folder '/nowhere'"),
-        (("digits_mlp", "--batch", "99999999999999"), 1, "this takes more memory than there is: Unable to allocate"),
+        (("digits_mlp", "--batch", "99999999999999999999"), 2, "MiB as f32, expected at most 2,047, the most that any"),
+        (("digits_mlp", "--batch", "10000000", "-i", f"{[0] * 64}"), 2, "has 2,441 MiB as f32, expected at most 2,047"),
+        (
+            ("digits_mlp", "--shape", "999999999999999999,64"),
+            2,
+            "shape [999999999999999999,64] has 244,140,624,999,999",
+        ),
+        (("digits_mlp", "--shape", "0,999999999999999999"), 2, "MiB as f32, expected at most 2,047, the most that any"),
+        (("digits_mlp", "--concurrency", "16385"), 2, 'Invalid value "16385" for --concurrency. Must be <= 16384.'),
         (("digits_mlp", "--shape", "1,3"), 2, "input 'pixels' would have shape [1,3], expected [?,64]"),
     ],
 )

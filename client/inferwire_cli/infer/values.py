@@ -14,14 +14,10 @@ import numpy as np
 from inferwire.graph.described import PortDescription
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.types import Type
-from inferwire_cli.infer.elements import Array, texts, typed
+from inferwire_cli.infer.elements import MOST_BYTES, Array, byte_size, texts, typed, why_too_large
 from inferwire_cli.infer.pictures import SUFFIXES, PixelOptions, read_picture
 from inferwire_cli.terminal import CommandError, MisuseError
 from inferwire_proto.bounded_files import read_bounded, why_not_read
-from inferwire_proto.element_types import BY_NAME
-
-_MOST_BYTES = 2047 << 20
-"""The most that any server takes in a message, however it is started; what it takes, it says itself."""
 
 _MOST_JSON_BYTES = 256 << 20
 """The most that is read of JSON, which takes ten times as much memory."""
@@ -140,14 +136,9 @@ def _check_header(file: BinaryIO, path: Path, port: PortDescription) -> None:
     is_first = np.lib.format.read_magic(file) == (1, 0)
     read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
-    element_type = BY_NAME[port.element_type.type_name]
-    lengths = [max(length, 1) for length in shape]  # beside a length of 0 others may be too long for a shape
-    size = prod(lengths) * dtype.itemsize if element_type.is_string else element_type.byte_size(lengths)
-    if size > _MOST_BYTES:
-        raise CommandError(
-            f"{path} has {size >> 20:,} MiB as {element_type.name}, expected at most {_MOST_BYTES >> 20:,}, the most "
-            "that any server takes"
-        )
+    size = prod(shape) * dtype.itemsize if port.element_type == Type.string else byte_size(shape, port)
+    if reason := why_too_large(size, port):
+        raise CommandError(f"{path} {reason}")
     _fitted_shape(shape, port)
 
 
@@ -165,7 +156,7 @@ def _from_json_file(path: Path, port: PortDescription) -> Array:
 def _from_any_file(path: Path) -> Array:
     """Take a file as it is: encoded pictures and whatever else, the model knows what to do with it."""
     try:
-        return np.array(read_bounded(path, _MOST_BYTES), object)
+        return np.array(read_bounded(path, MOST_BYTES), object)
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {why_not_read(error)}") from error
 
