@@ -112,6 +112,9 @@ def test_class_names_that_are_none_are_named(tmp_path: Path) -> None:
     labels.write_bytes(b"caf\xe9")
     with pytest.raises(DemoFilesError, match=f"no class names at {labels}: 'utf-8' codec can't decode byte 0xe9"):
         read_labels(labels)
+    labels.write_text("cat\ndog\n")
+    with pytest.raises(DemoFilesError, match=f"^2 class names at {labels}, expected 1000, a line each$"):
+        read_labels(labels)
     with pytest.raises(DemoFilesError, match="no class names at /dev/zero: it is a device with more than 64 MiB"):
         read_labels(Path("/dev/zero"))
 

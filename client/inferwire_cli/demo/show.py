@@ -21,6 +21,9 @@ from inferwire_cli.server_process import ServerProcess, ServerProcessError, runn
 from inferwire_cli.terminal import ending_in_a_code
 from inferwire_proto.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
 
+CLASSES = 1000
+"""How many classes the model tells apart."""
+
 REQUESTS = {"AsyncInferQueue": 64}
 """How many requests a way makes, taking the photos in turns; `FEW_REQUESTS` where it stands not here."""
 FEW_REQUESTS = 16
@@ -87,12 +90,15 @@ def guesses_by_photo(answers: Sequence[Answer], labels: list[str]) -> dict[str, 
 def read_labels(path: Path) -> list[str]:
     """Read the classes' names, one a line."""
     try:
-        return read_bounded(path, MOST_LABEL_BYTES).decode().splitlines()
+        labels = read_bounded(path, MOST_LABEL_BYTES).decode().splitlines()
     except (OSError, ValueError) as error:
         raise DemoFilesError(
             f"no class names at {path}: {why_not_read(error)}; run it in inferwire's checkout, or name its folders "
             "with --models and --photos"
         ) from error
+    if len(labels) != CLASSES:
+        raise DemoFilesError(f"{len(labels)} class names at {path}, expected {CLASSES}, a line each")
+    return labels
 
 
 def read_photos(folder: Path) -> list[Photo]:
