@@ -133,9 +133,10 @@ def test_among_texts_there_is_nothing_else(text: str, said: str) -> None:
         read_value(text, port("x", ov.Type.string, "[...]"), PLAIN)
 
 
-def test_a_folder_is_no_input() -> None:
-    with pytest.raises(CommandError, match="is /, which is a folder, and no file, and no JSON"):
-        read_value("/", port("x", ov.Type.f32, [1]), PLAIN)
+@pytest.mark.parametrize(("path", "what"), [("/", "a folder"), ("/dev/zero", "a pipe or a device")])
+def test_a_folder_or_a_device_is_no_input(path: str, what: str) -> None:
+    with pytest.raises(CommandError, match=f"is {path}, which is {what}, and no file, and no JSON"):
+        read_value(path, port("x", ov.Type.f32, [1]), PLAIN)
 
 
 def test_packed_elements_are_left_to_programs() -> None:

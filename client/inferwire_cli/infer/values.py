@@ -176,9 +176,16 @@ def _from_json(text: str, port: PortDescription) -> Array:
     except ValueError as error:
         shown = text if len(text) <= 60 else f"{text[:60]}..."
         why = f"no JSON: {error}" if text[:1] in tuple("[{") else "no JSON"
-        what = "a folder, and no file" if os.path.isdir(text) else "no file that is there"  # noqa: PTH112 - as above
-        raise CommandError(f"input '{port.oip_name}' is {shown}, which is {what}, and {why}") from error
+        raise CommandError(
+            f"input '{port.oip_name}' is {shown}, which is {_other_than_file(text)}, and {why}"
+        ) from error
     return _as_array(parsed, port)
+
+
+def _other_than_file(path: str) -> str:
+    if os.path.isdir(path):  # noqa: PTH112 - as above
+        return "a folder, and no file"
+    return "a pipe or a device, and no file" if os.path.exists(path) else "no file that is there"  # noqa: PTH110 - too
 
 
 def _parsed(text: str | bytes) -> Any:
