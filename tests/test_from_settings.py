@@ -82,6 +82,14 @@ CONTRADICTIONS = [
 ]
 
 
+def test_workers_for_which_there_is_no_memory_are_refused() -> None:
+    most = memory_bytes() // (80 << 20)
+    check(Settings(workers=most))
+    sentence = f"^--workers is {most + 1}, expected at most {most}: each process takes 80 MiB of memory and more for"
+    with pytest.RaisesGroup(pytest.RaisesExc(ServingError, match=sentence)):
+        check(Settings(workers=most + 1))
+
+
 @pytest.mark.parametrize(("settings", "sentence"), CONTRADICTIONS)
 def test_a_contradiction_is_told(settings: Settings, sentence: str) -> None:
     with pytest.RaisesGroup(pytest.RaisesExc(ServingError, match=f"^{re.escape(sentence)}$")):

@@ -1,4 +1,4 @@
-"""Files that commands read and write: what is read has a bound, and what is written is there whole or not at all."""
+"""Files that commands write: what is written is there whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,21 +9,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
-
-
-def read_up_to(path: Path, limit_bytes: int) -> bytes:
-    """Read a file, or whatever else can be read to its end, as a pipe.
-
-    Raises:
-        OSError: If it cannot be read.
-        ValueError: If there is more in it: a device may have no end.
-    """
-    with path.open("rb") as file:
-        content = file.read(limit_bytes + 1)
-    if len(content) > limit_bytes:
-        raise ValueError(f"it has more than {limit_bytes / 2**20:,.0f} MiB")
-    return content
+from inferwire_cli.terminal import CommandError, MisuseError
+from inferwire_proto.bounded_files import why_not_read
 
 
 def check_target(flag: str, path: Path, suffixes: Sequence[str]) -> None:

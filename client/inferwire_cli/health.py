@@ -71,7 +71,9 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
             else _ask_either(host, int(port), is_own=is_own)
         )
     except (OSError, HTTPException) as error:
-        return _not_ready(f"the server at {given} is not reached: {error or type(error).__name__}")
+        is_other = isinstance(error, BadStatusLine) and not isinstance(error, OSError)  # whose text is what was said
+        why = "what answers there speaks no HTTP" if is_other else error or type(error).__name__
+        return _not_ready(f"the server at {given} is not reached: {why}")
     return 0 if status == READY else _not_ready(f"the server at {given} is not ready: it answered {status}")
 
 

@@ -39,6 +39,10 @@ def interruptible() -> Generator[None]:
 
 def was_interrupted(error: BaseException | None) -> bool:
     """Whether an error is Ctrl-C or has come of it: some packages, as they are imported, make another one of it."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))  # one may have come of itself
         error = error.__cause__ or error.__context__
-    return error is not None
+    return False

@@ -128,8 +128,3 @@ def in_short(text: str) -> str:
 def _harmless(text: str) -> str:
     """Write out what a terminal would take for orders."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-
-
-def why_not_read(error: Exception) -> str:
-    """Say why a file cannot be read, or written, without its name: the sentence around it has that."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

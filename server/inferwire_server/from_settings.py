@@ -37,8 +37,12 @@ _ORIGIN = re.compile("[a-z][a-z0-9+.-]*://[^/?#A-Z]+")
 """An origin as browsers send it: no path, no slash at the end, and no capital letters."""
 
 
+_WORKER_BYTES = 80 * MEBIBYTE
+"""What a worker takes of the memory without a model."""
+
+
 def check(settings: Settings) -> None:
-    """Refuse settings that contradict each other, or say nothing; all of them at once.
+    """Refuse settings that contradict each other or the machine, or say nothing; all of them at once.
 
     Raises:
         ExceptionGroup: Of a ServingError for each, INVALID_INPUT.
@@ -77,6 +81,11 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         yield (
             f"--max-http-body-mb is {settings.max_http_body_mb}, expected less than --max-grpc-message-mb, which is "
             f"{settings.max_grpc_message_mb}: with --workers a body may have to go from one worker to another"
+        )
+    if settings.workers > (most := max(memory_bytes() // _WORKER_BYTES, 1)):
+        yield (
+            f"--workers is {settings.workers}, expected at most {most}: each process takes {_WORKER_BYTES // MEBIBYTE} "
+            f"MiB of memory and more for its models, of {memory_bytes() // MEBIBYTE} MiB"
         )
     for origin in settings.allow_origins:
         if origin != "*" and not _ORIGIN.fullmatch(origin):

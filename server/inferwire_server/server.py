@@ -87,7 +87,10 @@ async def _serve_callers(
 ) -> bool:
     """Open the ports, work, drain, and close them; say whether none of the other workers had ended before."""
     crew = followers.crew
-    tls = tls_of(settings)
+    tls = await _unless(stop, asyncio.to_thread(tls_of, settings))
+    if stop.is_set():
+        log.info("stopped", cancelled=0)
+        return True
     renewals = Renewals(settings, server.services.access, tls)
     server.metrics.add(lambda: of_renewals(renewals.refused, renewals.certificate_ends_at))
     async with listening(settings, server, crew, tls) as sockets:

@@ -12,6 +12,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter, validators
 
 from inferwire_proto.flags import PATH, PATHS, SECONDS, WHOLE
+from inferwire_server.core.limits import MOST_SLOTS
 from inferwire_server.log_options import LogFormat, LogLevel
 
 _SOCKETS = Group("Sockets", sort_key=1)
@@ -23,8 +24,12 @@ _OPERATION = Group("Operation", sort_key=5)
 _PORT = validators.Number(gte=0, lte=65535)
 _POSITIVE = validators.Number(gt=0)
 _NOT_NEGATIVE = validators.Number(gte=0)
+_SLOTS = validators.Number(gt=0, lte=MOST_SLOTS)
 _GRPC_MESSAGE = validators.Number(gt=0, lte=2047)
 """gRPC counts the bytes of a message in 31 bits."""
+
+_WORKERS = validators.Number(gt=0, lte=1024)
+"""Each calls every other one; and hardly a machine has so many cores."""
 
 MEBIBYTE = 1024 * 1024
 
@@ -97,7 +102,7 @@ class Settings:
         WHOLE,
         Parameter(
             group=_MODELS,
-            validator=_POSITIVE,
+            validator=_SLOTS,
             help="Inferences that each model runs at once; by default two more than OpenVINO finds optimal.",
         ),
     ] = None
@@ -368,9 +373,9 @@ class Settings:
         WHOLE,
         Parameter(
             group=_OPERATION,
-            validator=_POSITIVE,
+            validator=_WORKERS,
             help="Processes that share the ports, each with its share of the cores and its own copy of the models: for "
-            "small models on machines with many cores.",
+            "small models on machines with many cores; at most 1024.",
         ),
     ] = 1
     server_name: Annotated[

@@ -6,16 +6,19 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
+from tests.front import Front
 
 from inferwire_cli.server_process import HOST, ServerProcess, free_ports
 
@@ -94,7 +97,15 @@ def test_a_plot_for_which_the_disk_has_no_room_is_named(run: Run, tmp_path: Path
         (("files", "-i", "no picture", "--number", "1"), 1, "is no JPEG or PNG file"),
         (("digits_mlp", "--plot", "latencies.gif"), 2, "expected a file that ends in .png, .svg, .pdf"),
         (("digits_mlp", "--plot", "/nowhere/latencies.png"), 2, "there is no folder '/nowhere'"),
-        (("digits_mlp", "--batch", "99999999999999"), 1, "this takes more memory than there is: Unable to allocate"),
+        (("digits_mlp", "--batch", "99999999999999999999"), 2, "MiB as f32, expected at most 2,047, the most that any"),
+        (("digits_mlp", "--batch", "10000000", "-i", f"{[0] * 64}"), 2, "has 2,441 MiB as f32, expected at most 2,047"),
+        (
+            ("digits_mlp", "--shape", "999999999999999999,64"),
+            2,
+            "shape [999999999999999999,64] has 244,140,624,999,999",
+        ),
+        (("digits_mlp", "--shape", "0,999999999999999999"), 2, "MiB as f32, expected at most 2,047, the most that any"),
+        (("digits_mlp", "--concurrency", "16385"), 2, 'Invalid value "16385" for --concurrency. Must be <= 16384.'),
         (("digits_mlp", "--shape", "1,3"), 2, "input 'pixels' would have shape [1,3], expected [?,64]"),
     ],
 )
@@ -125,27 +136,35 @@ class Elsewhere(BaseHTTPRequestHandler):
     """What answers the Open Inference Protocol and says nothing of its times."""
 
     protocol_version = "HTTP/1.1"
+    page = b"{}"
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(200)
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Length", str(len(self.page)))
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(self.page)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         pass
 
 
-@pytest.fixture
-def elsewhere() -> Iterator[str]:
-    """Where another server's HTTP is."""
-    with ThreadingHTTPServer((HOST, 0), Elsewhere) as other:
+@contextmanager
+def answering(answers: type[Elsewhere]) -> Generator[str]:
+    """Give where another server's HTTP is."""
+    with ThreadingHTTPServer((HOST, 0), answers) as other:
         threading.Thread(target=other.serve_forever).start()
         try:
             yield f"{HOST}:{other.server_port}"
         finally:
             other.shutdown()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    """Where another server's HTTP is."""
+    with answering(Elsewhere) as address:
+        yield address
 
 
 def test_another_server_that_does_not_say_its_times_is_measured_too(run: Run, elsewhere: str) -> None:
@@ -160,6 +179,40 @@ def test_another_server_that_does_not_say_its_times_is_measured_too(run: Run, el
     table = [line.split() for line in run(*words).stdout.splitlines()]
     assert ["queue", "-"] in table
     assert ["wire", "-"] in table
+
+
+def greet(connection: socket.socket) -> None:
+    with connection:
+        connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+        connection.recv(1 << 16)
+
+
+@pytest.mark.parametrize(
+    ("take", "said"),
+    [(socket.socket.close, "no HTTP server answers at 127.0.0.1:"), (greet, "speaks no HTTP: give the server's HTTP")],
+)
+def test_what_answers_no_http_is_told_as_such(
+    server: ServerProcess, take: Callable[[socket.socket], object], said: str
+) -> None:
+    words = [sys.executable, "-m", "inferwire_cli", "bench", "digits_mlp", "--path", "rest"]
+    with closing(Front(take)) as front:
+        where = ["--address", server.grpc_address, "--http-address", f"{HOST}:{front.port}"]
+        done = subprocess.run([*words, *where], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+class Welcoming(Elsewhere):
+    """What answers everything with a page."""
+
+    page = b"<html>welcome</html>"
+
+
+def test_what_answers_with_something_else_is_not_measured(run: Run) -> None:
+    with answering(Welcoming) as address:
+        done = run("bench", "digits_mlp", "--path", "rest", "--http-address", address, "--number", "12")
+    assert done.returncode == 1
+    assert f"what answers at {address} does not speak the Open Inference Protocol: is it the" in done.stderr
 
 
 @pytest.mark.parametrize("path", ["sdk", "grpc"])

@@ -1,4 +1,4 @@
-"""Files of commands: those that are read have a bound, those that are written are there whole or not at all."""
+"""Files that commands write are there whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pytest
 
-from inferwire_cli.files import read_up_to, write_whole
+from inferwire_cli.files import write_whole
 from inferwire_cli.terminal import CommandError
 
 
@@ -24,13 +24,6 @@ def fail(file: BinaryIO) -> None:
 def interrupt(file: BinaryIO) -> None:
     file.write(b"half of it")
     raise KeyboardInterrupt
-
-
-def test_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"12345678")
-    assert read_up_to(tmp_path / "file", 8) == b"12345678"
-    with pytest.raises(ValueError, match="it has more than 2 MiB"):
-        read_up_to(Path("/dev/zero"), 2 << 20)
 
 
 def test_a_file_takes_the_place_of_the_one_of_before_behind_links_and_with_its_mode(tmp_path: Path) -> None:

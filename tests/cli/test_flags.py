@@ -148,6 +148,18 @@ def test_a_grpc_message_is_as_large_as_grpc_can_say() -> None:
         parsed("--max-grpc-message-mb 2048")
 
 
+def test_a_server_has_no_more_workers_than_a_machine_has_cores() -> None:
+    assert parsed("--workers 1024").workers == 1024
+    with pytest.raises(CycloptsError, match=r'Invalid value "1025" for "?--workers"?\. Must be <= 1024'):
+        parsed("--workers 1025")
+
+
+def test_a_model_has_no_more_slots_than_help() -> None:
+    assert parsed("--slots 65536").slots == 65536
+    with pytest.raises(CycloptsError, match=r'Invalid value "65537" for "?--slots"?\. Must be <= 65536'):
+        parsed("--slots 65537")
+
+
 def test_batching_is_a_flag_and_a_variable_as_others_are() -> None:
     assert parsed("--max-batch 64").max_batch == parsed(INFERWIRE_MAX_BATCH="64").max_batch == 64
     with pytest.raises(CycloptsError, match="INFERWIRE_MAX_BATCH: expected a whole number, got 'many'"):

@@ -142,7 +142,8 @@ ALERT = b"\x15\x03\x01\x00\x02\x02\x46"
 
 
 @pytest.mark.parametrize(
-    ("words", "why"), [(b"", "Remote end closed connection without response"), (ALERT, ALERT.decode())]
+    ("words", "why"),
+    [(b"", "Remote end closed connection without response"), (ALERT, "what answers there speaks no HTTP")],
 )
 def test_what_closes_the_connection_is_asked_once_more_with_tls(
     words: bytes, why: str, capsys: pytest.CaptureFixture[str]

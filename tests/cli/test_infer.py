@@ -164,7 +164,11 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
             1,
             "--labels is '/nowhere', which cannot be read: No such file or directory",
         ),
-        (("digits_mlp", "-i", "[0]", "--labels", "/dev/zero"), 1, "which cannot be read: it has more than 64 MiB"),
+        (
+            ("digits_mlp", "-i", "[0]", "--labels", "/dev/zero"),
+            1,
+            "which cannot be read: it is a device with more than 64 MiB",
+        ),
         (("digits_mlp", "-i", "[0]", "--labels", str(COFFEE)), 1, "which cannot be read: it is no text"),
         (
             ("digits_mlp", "-i", "[0]", "--save", "out.npy"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from io import BytesIO
 from pathlib import Path
@@ -132,9 +133,10 @@ def test_among_texts_there_is_nothing_else(text: str, said: str) -> None:
         read_value(text, port("x", ov.Type.string, "[...]"), PLAIN)
 
 
-def test_a_folder_is_no_input() -> None:
-    with pytest.raises(CommandError, match="is /, which is a folder, and no file, and no JSON"):
-        read_value("/", port("x", ov.Type.f32, [1]), PLAIN)
+@pytest.mark.parametrize(("path", "what"), [("/", "a folder"), ("/dev/zero", "a pipe or a device")])
+def test_a_folder_or_a_device_is_no_input(path: str, what: str) -> None:
+    with pytest.raises(CommandError, match=f"is {path}, which is {what}, and no file, and no JSON"):
+        read_value(path, port("x", ov.Type.f32, [1]), PLAIN)
 
 
 def test_packed_elements_are_left_to_programs() -> None:
@@ -196,6 +198,40 @@ def test_a_file_that_does_not_hold_what_it_should_is_named(
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, element_type: ov.Type, said: str) -> None:
     # The memory at 0 is nobody's: whoever runs this, that file cannot be read.
     (tmp_path / name).symlink_to("/proc/self/mem")
+    with pytest.raises(CommandError) as refused:
+        read_value(str(tmp_path / name), port("x", element_type, [1]), PLAIN)
+    assert str(refused.value).startswith(f"{tmp_path / name} {said}")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        ((1, 600_000_000), "has 2,288 MiB as f32, expected at most 2,047, the most that any server takes"),
+        ((0, 2**70), "MiB as f32, expected at most 2,047, the most that any server takes"),
+        ((2, 3, 4), r"input 'x' has shape \[2,3,4\], expected \[\?,\?\]"),
+    ],
+)
+def test_an_array_that_the_input_does_not_take_is_refused_by_its_header(
+    tmp_path: Path, lengths: tuple[int, ...], said: str
+) -> None:
+    with (tmp_path / "array.npy").open("wb") as file:
+        np.lib.format.write_array_header_2_0(file, {"descr": "<f8", "fortran_order": False, "shape": lengths})
+    with pytest.raises(CommandError, match=said):
+        read_value(str(tmp_path / "array.npy"), port("x", ov.Type.f32, [-1, -1]), PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "element_type", "said"),
+    [
+        ("row.json", ov.Type.f32, "cannot be read as JSON: it has 10,240 MiB, expected at most 256; expected values"),
+        ("sound.wav", ov.Type.string, "cannot be read: it has 10,240 MiB, expected at most 2,047"),
+    ],
+)
+def test_a_file_that_no_server_would_take_is_not_read(
+    tmp_path: Path, name: str, element_type: ov.Type, said: str
+) -> None:
+    (tmp_path / name).touch()
+    os.truncate(tmp_path / name, 10 << 30)
     with pytest.raises(CommandError) as refused:
         read_value(str(tmp_path / name), port("x", element_type, [1]), PLAIN)
     assert str(refused.value).startswith(f"{tmp_path / name} {said}")

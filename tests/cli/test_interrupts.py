@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Generator
 
@@ -44,6 +45,15 @@ def in_an_error_s_handling() -> None:
 def test_it_ends_it_wherever_it_comes(work: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
     assert ending_in_a_code(work) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_an_error_that_has_come_of_itself_is_none() -> None:
+    program = (
+        "from inferwire_cli.interrupts import was_interrupted as was\nerror = OSError()\nerror.__cause__ = error\n"
+    )
+    words = [sys.executable, "-c", f"{program}print(was(error))"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "False\n", done.stderr
 
 
 @pytest.fixture

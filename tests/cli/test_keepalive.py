@@ -93,5 +93,7 @@ def test_one_that_has_ended_is_told_of_as_such() -> None:
             connection.request("POST", "/")
             with listener.accept()[0]:
                 listener.close()
-            with pytest.raises(ServerUnavailable, match="no HTTP server answers at"), keepalive.told_where_missing():
+            refused = pytest.raises(ServerUnavailable, match="no HTTP server answers at")
+            with refused as told, keepalive.told_where_missing():
                 connection.getresponse()
+            assert isinstance(told.value.__cause__, OSError)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Generator
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
+from tests.front import Front
 
+from inferwire.errors import InferwireError
 from inferwire.transport.credentials import Credentials
 from inferwire_cli.http_address import HttpAddress
 from inferwire_cli.server_http import ServerHttp
@@ -23,6 +27,19 @@ SAID = {
     "/inferwire/v1/models": json.dumps({"models": [MODEL | {"more": 1}, MODEL | {"reason": "why"}], "more": 1}),
     "/metrics": "more 1\n",
 }
+
+
+def test_what_answers_without_an_end_is_no_server_of_ours() -> None:
+    def answer(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            while True:
+                connection.sendall(bytes(1 << 20))
+
+    with closing(Front(answer)) as front:
+        endless = ServerHttp(HttpAddress(HOST, front.port), Credentials())
+        with pytest.raises(InferwireError, match="is no inferwire server: / gave more than 64 MiB"):
+            look(endless)
 
 
 @pytest.fixture

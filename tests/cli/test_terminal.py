@@ -40,6 +40,14 @@ def test_so_are_those_in_what_a_server_says_of_an_error(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == f"inferwire: model {WRITTEN_OUT} is not here\n"
 
 
+def test_want_of_memory_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> int:
+        raise MemoryError("Unable to allocate 466. TiB")
+
+    assert ending_in_a_code(fail) == 1
+    assert capsys.readouterr().err == "inferwire: this takes more memory than there is: Unable to allocate 466. TiB\n"
+
+
 def test_what_styles_a_text_stays(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from errno import EIO
 from pathlib import Path
@@ -179,6 +181,14 @@ def test_a_library_that_is_none_is_named_with_the_reason(tmp_path: Path) -> None
     reason = f'Cannot load library "{library}": {library}: file too short'
     assert caught.value.message == f"--extension '{library}' cannot be loaded: {reason}"
     assert OpenVinoBackend().extensions == ()
+
+
+def test_a_pipe_is_no_library(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    load = "import sys, pathlib; from inferwire_server.openvino_backend.backend import OpenVinoBackend as Backend\n"
+    words = [sys.executable, "-c", f"{load}Backend([pathlib.Path(sys.argv[1])])", str(tmp_path / "pipe")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr.endswith(f"ServingError: --extension '{tmp_path / 'pipe'}' cannot be loaded: it is a pipe\n")
 
 
 def test_what_a_file_says_of_its_model_is_read_as_texts(tmp_path: Path, backend: OpenVinoBackend) -> None:

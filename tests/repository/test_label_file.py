@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.entries import Entry
 from inferwire_server.repository.label_file import read_labels
+from inferwire_server.repository.setting_values import UnfitError
 from inferwire_server.tallies import Tallies
 
 
@@ -49,6 +51,17 @@ def test_what_is_no_list_of_labels_is_named(tmp_path: Path, name: str, text: str
         Entry("m", "1", tmp_path, settings_file=settings).settings()
     assert caught.value.code is Code.MODEL_FAILED
     assert caught.value.message.startswith(f"{tmp_path.name}/inferwire.toml: labels {expected}")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("/dev/zero", "it is a device with more than 64 MiB"), ("huge.json", "it has 5,120 MiB, expected at most 64")],
+)
+def test_a_file_without_an_end_is_no_list_of_labels(tmp_path: Path, name: str, reason: str) -> None:
+    (tmp_path / "huge.json").touch()
+    os.truncate(tmp_path / "huge.json", 5 << 30)
+    with pytest.raises(UnfitError, match=f"expected a file that can be read: {reason}"):
+        read_labels(tmp_path, name)
 
 
 async def test_a_model_has_its_labels_if_they_fit() -> None:

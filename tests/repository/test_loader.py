@@ -40,7 +40,7 @@ async def test_broken_models_leave_the_others_alone_and_say_why(tmp_path: Path) 
         assert rig.refusal("odd")[1].endswith("KeyError: 'an error no runtime should raise'")
         assert "has to hold one model file" in rig.refusal("empty", "2")[1]
         assert rig.refusal("unset")[1].endswith(
-            "unset/inferwire.toml: slots is 0, expected a whole number from 1 up to 2147483647"
+            "unset/inferwire.toml: slots is 0, expected a whole number from 1 up to 65536"
         )
         assert rig.catalogue.has_failed
 

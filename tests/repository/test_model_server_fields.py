@@ -80,7 +80,7 @@ def test_a_field_becomes_a_setting_that_is_one(config: dict[str, Any], table: di
     ("config", "problem"),
     [
         ({"nirqe": 4}, "nirqe is no field of a model"),
-        ({"nireq": -1}, "nireq is -1, expected a whole number from 0 up"),
+        ({"nireq": -1}, "nireq is -1, expected a whole number from 0 up to 65536"),
         ({"nireq": "4"}, 'nireq is "4", expected a whole number from 0 up'),
         ({"target_device": ""}, 'target_device is "", expected a device such as CPU'),
         ({"plugin_config": "fast"}, 'plugin_config is "fast", expected an object'),

@@ -146,7 +146,7 @@ SECONDS = "expected a number above 0, at most 2147483647"
             "version_policy = 1",
             'version_policy is 1, expected a policy: "latest", "latest:2", "all", or versions such as "1,3"',
         ),
-        ("slots = 2147483648", "slots is 2147483648, expected a whole number from 1 up to 2147483647"),
+        ("slots = 65537", "slots is 65537, expected a whole number from 1 up to 65536"),
         ("priority = 1.5", "priority is 1.5, expected a whole number from -2147483647 up to 2147483647"),
         ("max_batch = -1", "max_batch is -1, expected a whole number from 0 up to 2147483647"),
         ('max_batch = "16"', 'max_batch is "16", expected a whole number from 0 up to 2147483647'),
@@ -214,8 +214,7 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
     assert unknown == f"m/inferwire.toml: 'slot' {meant}; 'plots' {meant}"
     lengths = "expected a list of lengths from 0 up to 2147483647"
     assert others.split("; ", 1)[1] == (
-        "slots is 0, expected a whole number from 1 up to 2147483647; "
-        f"warm_up.x is 1, {lengths}; warm_up.y is 2, {lengths}"
+        f"slots is 0, expected a whole number from 1 up to 65536; warm_up.x is 1, {lengths}; warm_up.y is 2, {lengths}"
     )
 
 
@@ -224,6 +223,13 @@ def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> N
     path = tmp_path / "inferwire.toml"
     path.write_bytes(content)
     with pytest.raises(ServingError, match=r"inferwire\.toml cannot be read: "):
+        Entry("m", "1", path.parent, settings_file=path).settings()
+
+
+def test_what_has_no_end_is_said_to_be_no_settings(tmp_path: Path) -> None:
+    path = tmp_path / "inferwire.toml"
+    path.symlink_to("/dev/zero")
+    with pytest.raises(ServingError, match=r"inferwire\.toml cannot be read: it is a device with more than 16 MiB$"):
         Entry("m", "1", path.parent, settings_file=path).settings()
 
 

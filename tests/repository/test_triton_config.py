@@ -76,7 +76,7 @@ def test_shapes_of_inferwire_toml_take_the_place_of_its_dims(tmp_path: Path, sha
 def test_wrong_values_name_the_file(tmp_path: Path) -> None:
     model(tmp_path, "max_batch_size: -1 instance_group { count: -2 }", "weight = 0")
     assert failure(only(tmp_path)) == (
-        "m/config.pbtxt: slots is -2, expected a whole number from 1 up to 2147483647; max_batch is -1, expected a "
+        "m/config.pbtxt: slots is -2, expected a whole number from 1 up to 65536; max_batch is -1, expected a "
         "whole number from 0 up to 2147483647; m/inferwire.toml: weight is 0, expected a number from 0.001 up to 1000"
     )
 
@@ -112,7 +112,7 @@ def test_the_folder_of_one_model_may_be_the_repository(tmp_path: Path) -> None:
     assert (entry.name, entry.version, entry.settings().batches) == ("m", "1", BatchOptions(4))
 
 
-@pytest.mark.parametrize("kind", ["folder", "link to nothing", "no text"])
+@pytest.mark.parametrize("kind", ["folder", "link to nothing", "no end", "no text"])
 def test_one_that_cannot_be_read_fails_its_model(tmp_path: Path, kind: str) -> None:
     file = model(tmp_path) / "config.pbtxt"
     file.unlink()
@@ -121,6 +121,8 @@ def test_one_that_cannot_be_read_fails_its_model(tmp_path: Path, kind: str) -> N
             file.mkdir()
         case "link to nothing":
             file.symlink_to("nowhere")
+        case "no end":
+            file.symlink_to("/dev/zero")
         case _:
             file.write_bytes(b"name: \xff")
     assert failure(only(tmp_path)).startswith("m/config.pbtxt cannot be read: ")

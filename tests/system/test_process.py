@@ -238,6 +238,17 @@ def test_a_file_without_an_end_does_not_keep_a_start_from_its_own(tmp_path: Path
         assert "Traceback" not in tail(log)
 
 
+def test_nor_does_a_certificate_without_an_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pem")
+    flags = ("--allow-uploads", "--tls-certificate", str(tmp_path / "pem"), "--tls-key", str(tmp_path / "pem"))
+    with started(*flags) as (server, log), opened_to_write(server, tmp_path / "pem"):
+        server.process.terminate()
+        assert server.process.wait(END_S) == 0, tail(log)
+        assert log_line(log, LEFT)["calls"] == ["tls_of"]
+        assert log_line(log, "stopped")["cancelled"] == 0
+        assert "Traceback" not in tail(log)
+
+
 def test_a_call_on_a_thread_that_does_not_end_does_not_keep_the_process_from_its_end(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"model_config_list": []}')

@@ -355,6 +355,13 @@ def test_a_file_that_is_not_there_is_named(issued: Issued, tmp_path: Path) -> No
     assert why_not(issued.certificate, tmp_path) == f"--tls-key is '{tmp_path}', which cannot be read: Is a directory"
 
 
+def test_what_has_no_end_is_named_as_such(issued: Issued) -> None:
+    endless = Path("/dev/zero")
+    reason = f"is '{endless}', which cannot be read: it is a device with more than 16 MiB"
+    assert why_not(endless, issued.key) == f"--tls-certificate {reason}"
+    assert why_not(issued.certificate, endless) == f"--tls-key {reason}"
+
+
 def test_a_file_that_holds_something_else_is_named(issued: Issued, tmp_path: Path) -> None:
     empty = tmp_path / "empty.pem"
     empty.touch()

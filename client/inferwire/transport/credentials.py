@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inferwire.transport.address import Address
+from inferwire_proto.bounded_files import read_bounded
 
 API_KEY_VARIABLE = "INFERWIRE_API_KEY"
 ROOT_CERTIFICATES_VARIABLE = "INFERWIRE_ROOT_CERTIFICATES"
-
-_MOST_BYTES = 16 << 20
-"""More than a file of certificates has: those of all public authorities are some hundred KiB. A device has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +113,9 @@ def _carried(name: str, key: str | None) -> str | None:
 def _certificates(name: str, path: str) -> bytes:
     """Read a file of certificates."""
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        content = read_bounded(Path(path))
     except OSError as error:
         raise ValueError(f"{name} is '{path}', which cannot be read: {error.strerror}") from error
-    if len(content) > _MOST_BYTES:
-        raise ValueError(f"{name} is '{path}', which has more than {_MOST_BYTES >> 20} MiB, expected a PEM file")
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=_text(content))
     except (ssl.SSLError, ValueError) as error:

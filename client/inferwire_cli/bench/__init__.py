@@ -13,6 +13,8 @@ from inferwire_cli.options import AddressOption, HttpAddressOption, JsonOption, 
 from inferwire_proto.flags import PATH, SECONDS, WHOLE
 
 _POSITIVE = validators.Number(gt=0)
+_CONCURRENCY = validators.Number(gt=0, lte=16384)
+"""Twice as many as a server's queue has room for. Each may take a connection, and a thread."""
 
 
 def bench(
@@ -27,8 +29,8 @@ def bench(
         int | None,
         WHOLE,
         Parameter(
-            validator=_POSITIVE,
-            help="Inferences in flight; by default twice the model's slots, and at least 8.",
+            validator=_CONCURRENCY,
+            help="Inferences in flight, at most 16384; by default twice the model's slots, and at least 8.",
         ),
     ] = None,
     batch: Annotated[

@@ -10,7 +10,7 @@ from inferwire.graph.described import PortDescription
 from inferwire.values.dimensions import Dimension
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.types import Type
-from inferwire_cli.infer.elements import Array, refuse_packed
+from inferwire_cli.infer.elements import Array, byte_size, refuse_packed, why_too_large
 from inferwire_cli.infer.values import assign
 from inferwire_cli.terminal import MisuseError
 
@@ -49,7 +49,7 @@ def repeated(array: Array, port: PortDescription, batch: int | None) -> Array:
         return array
     if array.shape[0] != 1:
         raise MisuseError(f"input '{port.oip_name}' has {array.shape[0]} rows, expected 1 or those of --batch {batch}")
-    _check(port, (batch, *array.shape[1:]))
+    _check(port, (batch, *array.shape[1:]), array.nbytes * batch)
     return np.repeat(array, batch, axis=0)
 
 
@@ -74,10 +74,10 @@ def random_value(port: PortDescription, shape: tuple[int, ...], random: np.rando
     Raises:
         MisuseError: If the input does not take the shape, or takes no numbers.
     """
-    _check(port, shape)
     if port.element_type == Type.string:
         raise MisuseError(f"input '{port.oip_name}' takes strings, which are not made up: give it with -i")
     refuse_packed(port)
+    _check(port, shape, byte_size(shape, port))
     dtype = port.element_type.to_dtype()
     if port.element_type == Type.boolean:
         return random.integers(0, 2, shape).astype(dtype)
@@ -86,9 +86,11 @@ def random_value(port: PortDescription, shape: tuple[int, ...], random: np.rando
     return random.integers(0, 100, shape).astype(dtype)
 
 
-def _check(port: PortDescription, shape: tuple[int, ...]) -> None:
+def _check(port: PortDescription, shape: tuple[int, ...], size: int) -> None:
+    lengths = ",".join(map(str, shape))
+    if reason := why_too_large(size, port):
+        raise MisuseError(f"input '{port.oip_name}' of shape [{lengths}] {reason}")
     if not port.partial_shape.compatible(PartialShape(list(shape))):
-        lengths = ",".join(map(str, shape))
         raise MisuseError(f"input '{port.oip_name}' would have shape [{lengths}], expected {port.partial_shape}")
 
 

@@ -60,7 +60,9 @@ class Keepalive:
             with self._http.told_where_missing():
                 yield
         except ServerUnavailable as error:
-            raise self._lost or error from error
+            if self._lost is None:
+                raise
+            raise self._lost from error
         self._answers += 1  # one that is lost among several at once does not matter
 
     @contextmanager

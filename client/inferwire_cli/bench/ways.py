@@ -187,10 +187,16 @@ def _post(
     with keepalive.told_where_missing():
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
-        content = response.read()
+        beginning = response.read(1)
+        if response.status == 200 and beginning != b"{":  # of something else, nothing says that it has an end
+            raise CommandError(
+                f"what answers at {http.address} does not speak the Open Inference Protocol: is it the HTTP port of "
+                "an inference server?"
+            )
+        rest_of_it = response.read()
     total_ms = (perf_counter() - begun) * 1000
     if response.status != 200:
-        raise http.refusal(response.status, content)
+        raise http.refusal(response.status, beginning + rest_of_it)
     return Sample(total_ms, _server_ms(response, "queue"), _server_ms(response, "inference"))
 
 

@@ -19,6 +19,10 @@ from inferwire_cli.demo.report import Report
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED
 from inferwire_cli.server_process import ServerProcess, ServerProcessError, running_server
 from inferwire_cli.terminal import ending_in_a_code
+from inferwire_proto.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
+
+CLASSES = 1000
+"""How many classes the model tells apart."""
 
 REQUESTS = {"AsyncInferQueue": 64}
 """How many requests a way makes, taking the photos in turns; `FEW_REQUESTS` where it stands not here."""
@@ -85,16 +89,21 @@ def guesses_by_photo(answers: Sequence[Answer], labels: list[str]) -> dict[str, 
 
 def read_labels(path: Path) -> list[str]:
     """Read the classes' names, one a line."""
-    if not path.is_file():
+    try:
+        labels = read_bounded(path, MOST_LABEL_BYTES).decode().splitlines()
+    except (OSError, ValueError) as error:
         raise DemoFilesError(
-            f"no class names at {path}; run it in inferwire's checkout, or name its folders with --models and --photos"
-        )
-    return path.read_text(encoding="utf-8").splitlines()
+            f"no class names at {path}: {why_not_read(error)}; run it in inferwire's checkout, or name its folders "
+            "with --models and --photos"
+        ) from error
+    if len(labels) != CLASSES:
+        raise DemoFilesError(f"{len(labels)} class names at {path}, expected {CLASSES}, a line each")
+    return labels
 
 
 def read_photos(folder: Path) -> list[Photo]:
     """Read every PNG of the folder."""
-    photos = [load_photo(path) for path in sorted(folder.glob("*.png"))]
+    photos = [load_photo(path) for path in sorted(folder.glob("*.png")) if path.is_file()]
     if not photos:
         raise DemoFilesError(f"no PNG photos in {folder}; expected at least one")
     return photos

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,23 @@ from inferwire_proto import bf16
 from inferwire_proto.element_types import BY_NAME
 
 Array = NDArray[Any]
+
+
+MOST_BYTES = 2047 << 20
+"""The most that any server takes in a message, however it is started; what it takes, it says itself."""
+
+
+def byte_size(shape: Sequence[int], port: PortDescription) -> int:
+    """Count the bytes of numbers of an input's type; of lengths that no shape has, too many rather than none."""
+    return BY_NAME[port.element_type.type_name].byte_size([max(length, 1) for length in shape])
+
+
+def why_too_large(size: int, port: PortDescription) -> str:
+    """Say of so many bytes for an input that no server takes them; nothing where one does."""
+    if size <= MOST_BYTES:
+        return ""
+    type_name, most = port.element_type.type_name, MOST_BYTES >> 20
+    return f"has {size >> 20:,} MiB as {type_name}, expected at most {most:,}, the most that any server takes"
 
 
 def typed(array: Array, port: PortDescription) -> Array:

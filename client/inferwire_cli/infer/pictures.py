@@ -12,7 +12,8 @@ from PIL import Image, ImageOps
 from inferwire.graph.described import PortDescription
 from inferwire.values.partial_shape import PartialShape
 from inferwire_cli.infer.elements import Array, typed
-from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
+from inferwire_cli.terminal import CommandError, MisuseError
+from inferwire_proto.bounded_files import why_not_read
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 

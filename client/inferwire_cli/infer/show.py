@@ -13,17 +13,15 @@ import numpy as np
 
 from inferwire.transport.executions import Timings
 from inferwire.transport.operator_calls import ModelDetails
-from inferwire_cli.files import check_target, read_up_to, write_whole
+from inferwire_cli.files import check_target, write_whole
 from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.infer.pictures import PixelOptions
 from inferwire_cli.infer.values import notes, read_inputs, require_all
 from inferwire_cli.named_model import named_model
 from inferwire_cli.named_server import NamedServer, named_server
-from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console, why_not_read
-
-LABELS_BYTES = 64 * 2**20
-"""More than any model's classes need: a file that has more is another one."""
+from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console
+from inferwire_proto.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ def read_labels(path: Path) -> tuple[str, ...]:
         CommandError: If they cannot be read.
     """
     try:
-        lines = read_up_to(path, LABELS_BYTES).decode("utf-8-sig").splitlines()
+        lines = read_bounded(path, MOST_LABEL_BYTES).decode("utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
         why = f"it is no text: {error}" if isinstance(error, UnicodeError) else why_not_read(error)
         raise CommandError(f"--labels is '{path}', which cannot be read: {why}") from error

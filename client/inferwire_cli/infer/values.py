@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os.path
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from inferwire.graph.described import PortDescription
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.types import Type
-from inferwire_cli.infer.elements import Array, texts, typed
+from inferwire_cli.infer.elements import MOST_BYTES, Array, byte_size, texts, typed, why_too_large
 from inferwire_cli.infer.pictures import SUFFIXES, PixelOptions, read_picture
-from inferwire_cli.terminal import CommandError, MisuseError, why_not_read
+from inferwire_cli.terminal import CommandError, MisuseError
+from inferwire_proto.bounded_files import read_bounded, why_not_read
+
+_MOST_JSON_BYTES = 256 << 20
+"""The most that is read of JSON, which takes ten times as much memory."""
 
 
 def read_inputs(given: Sequence[str], ports: Sequence[PortDescription], options: PixelOptions) -> dict[int, Array]:
@@ -99,7 +104,7 @@ def read_value(text: str, port: PortDescription, options: PixelOptions) -> Array
     if not _is_file(text):
         return _fitted(_from_text(text, port) if is_text else _from_json(text, port), port)
     if path.suffix.lower() == ".npy":
-        return _fitted(_from_numpy_file(path), port)
+        return _fitted(_from_numpy_file(path, port), port)
     if path.suffix.lower() == ".json":
         return _fitted(_from_json_file(path, port), port)
     if is_text:
@@ -113,9 +118,11 @@ def _is_file(text: str) -> bool:
     return os.path.isfile(text)  # noqa: PTH113 - Path's own raises for what is too long for a path, as texts are
 
 
-def _from_numpy_file(path: Path) -> Array:
+def _from_numpy_file(path: Path, port: PortDescription) -> Array:
     try:
         with path.open("rb") as file:
+            _check_header(file, path, port)
+            file.seek(0)
             # numpy.load would also open archives, which are no array.
             return np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -124,10 +131,21 @@ def _from_numpy_file(path: Path) -> Array:
         ) from error
 
 
+def _check_header(file: BinaryIO, path: Path, port: PortDescription) -> None:
+    """Look at an array's shape and type before it takes memory."""
+    is_first = np.lib.format.read_magic(file) == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    size = prod(shape) * dtype.itemsize if port.element_type == Type.string else byte_size(shape, port)
+    if reason := why_too_large(size, port):
+        raise CommandError(f"{path} {reason}")
+    _fitted_shape(shape, port)
+
+
 def _from_json_file(path: Path, port: PortDescription) -> Array:
     try:
         # Given bytes, it finds out the encoding, and passes over the mark before it that files from Windows have.
-        parsed = _parsed(path.read_bytes())
+        parsed = _parsed(read_bounded(path, _MOST_JSON_BYTES))
     except (OSError, ValueError) as error:
         raise CommandError(
             f"{path} cannot be read as JSON: {why_not_read(error)}; expected values or lists of them"
@@ -138,7 +156,7 @@ def _from_json_file(path: Path, port: PortDescription) -> Array:
 def _from_any_file(path: Path) -> Array:
     """Take a file as it is: encoded pictures and whatever else, the model knows what to do with it."""
     try:
-        return np.array(path.read_bytes(), object)
+        return np.array(read_bounded(path, MOST_BYTES), object)
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {why_not_read(error)}") from error
 
@@ -158,9 +176,16 @@ def _from_json(text: str, port: PortDescription) -> Array:
     except ValueError as error:
         shown = text if len(text) <= 60 else f"{text[:60]}..."
         why = f"no JSON: {error}" if text[:1] in tuple("[{") else "no JSON"
-        what = "a folder, and no file" if os.path.isdir(text) else "no file that is there"  # noqa: PTH112 - as above
-        raise CommandError(f"input '{port.oip_name}' is {shown}, which is {what}, and {why}") from error
+        raise CommandError(
+            f"input '{port.oip_name}' is {shown}, which is {_other_than_file(text)}, and {why}"
+        ) from error
     return _as_array(parsed, port)
+
+
+def _other_than_file(path: str) -> str:
+    if os.path.isdir(path):  # noqa: PTH112 - as above
+        return "a folder, and no file"
+    return "a pipe or a device, and no file" if os.path.exists(path) else "no file that is there"  # noqa: PTH110 - too
 
 
 def _parsed(text: str | bytes) -> Any:
@@ -197,10 +222,14 @@ def _fitted(array: Array, port: PortDescription) -> Array:
         CommandError: If its elements or its shape are none that the input takes.
     """
     array = texts(array, port) if port.element_type == Type.string else typed(array, port)
-    shape = port.partial_shape
-    if not shape.rank.is_dynamic and array.ndim == shape.rank.get_length() - 1:
-        array = array[np.newaxis]
-    if not shape.compatible(PartialShape(list(array.shape))):
-        lengths = ",".join(map(str, array.shape))
-        raise CommandError(f"input '{port.oip_name}' has shape [{lengths}], expected {shape}")
-    return array
+    return array.reshape(_fitted_shape(array.shape, port))
+
+
+def _fitted_shape(given: Sequence[int], port: PortDescription) -> Sequence[int]:
+    expected = port.partial_shape
+    if not expected.rank.is_dynamic and len(given) == expected.rank.get_length() - 1:
+        given = (1, *given)
+    if not expected.compatible(PartialShape(list(given))):
+        lengths = ",".join(map(str, given))
+        raise CommandError(f"input '{port.oip_name}' has shape [{lengths}], expected {expected}")
+    return given

@@ -15,6 +15,9 @@ from inferwire_cli.top.metrics_text import Metrics
 
 TIMEOUT_S = 5.0
 
+_MOST_BYTES = 64 << 20
+"""More than a server says of itself: the metrics of a thousand models are some MiB."""
+
 _PATHS = ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
 """What one look asks for: who the server is, its devices, its models and its metrics."""
 
@@ -78,7 +81,11 @@ def look(server: ServerHttp) -> Look:
 def _get(server: ServerHttp, connection: HTTPConnection, path: str) -> str:
     connection.request("GET", path, headers=server.headers)
     response = connection.getresponse()
-    content = response.read()
+    content = response.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise InferwireError(
+            f"what answers at {server.address} is no inferwire server: {path} gave more than {_MOST_BYTES >> 20} MiB"
+        )
     if response.status == UNAUTHENTICATED:
         raise server.refusal(response.status, content)
     if response.status != 200:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from inferwire_proto.bounded_files import read_bounded
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -15,7 +16,7 @@ def read_api_keys(file: Path) -> ApiKeys:
         ServingError: INVALID_INPUT if the file cannot be read, or does not have a key in each line.
     """
     try:
-        return ApiKeys.parse(file.read_text("utf-8"))
+        return ApiKeys.parse(read_bounded(file).decode())
     except OSError as error:
         raise invalid_input(f"--api-key-file is '{file}', which cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

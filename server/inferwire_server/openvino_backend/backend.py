@@ -263,6 +263,9 @@ def _node(node: Any, info: Mapping[str, Any]) -> GraphNode:
 
 
 def _add_extension(core: Any, library: Path) -> None:
+    # The system's loader would wait for somebody who writes to a pipe, and no signal could end the process.
+    if library.is_fifo():
+        raise ServingError(Code.INVALID_INPUT, f"--extension '{library}' cannot be loaded: it is a pipe")
     try:
         core.add_extension(library)
     except RuntimeError as error:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import cast
 
+from inferwire_proto.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
 from inferwire_server.repository.setting_values import UnfitError
 
 
@@ -17,14 +18,13 @@ def read_labels(folder: Path, name: str) -> tuple[str, ...]:
     """
     path = folder / name
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bounded(path, MOST_LABEL_BYTES).decode()
         labels = _listed(text) if path.suffix == ".json" else tuple(line.strip() for line in text.splitlines())
         "".join(labels).encode()  # JSON may name what is no UTF-8, which no answer could have in it
     except RecursionError as error:
         raise UnfitError(name, "a file that can be read: it is JSON that is nested too deeply") from error
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UnfitError(name, f"a file that can be read: {reason}") from error
+        raise UnfitError(name, f"a file that can be read: {why_not_read(error)}") from error
     if not labels:
         raise UnfitError(name, "a file with a label for each class: it is empty")
     return labels

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
+from inferwire_proto.bounded_files import read_bounded, why_not_read
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at
@@ -97,11 +98,11 @@ def _read_config(file: Path) -> list[ConfiguredModel]:
     """
     name = as_utf8(str(file))
     try:
-        document = _parsed(file.read_text(encoding="utf-8"))
+        document = _parsed(read_bounded(file).decode())
     except RecursionError as error:
         raise invalid_input(f"the configuration '{name}' cannot be read: it is nested too deeply") from error
     except (OSError, ValueError) as error:
-        raise invalid_input(f"the configuration '{name}' cannot be read: {_why(error)}") from error
+        raise invalid_input(f"the configuration '{name}' cannot be read: {why_not_read(error)}") from error
     reading = _Reading(file.parent)
     models = reading.models(document)
     if reading.problems:
@@ -114,10 +115,6 @@ def _parsed(text: str) -> object:
     # JSON may name what is no UTF-8, which no answer could have in it.
     json.dumps(document, ensure_ascii=False).encode()
     return document
-
-
-def _why(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
 class _Reading:

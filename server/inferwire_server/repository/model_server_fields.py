@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP
+from inferwire_server.core.limits import MOST_SLOTS
 from inferwire_server.repository.model_settings import ANY
 from inferwire_server.repository.preprocessing_settings import COLORS, MEAN, SCALE, is_mean, is_scale
 from inferwire_server.repository.setting_values import LARGEST, UnfitError, switch, text, whole
@@ -75,7 +76,7 @@ def _nothing(_value: object) -> Table:
 
 
 def _slots(value: object) -> Table:
-    slots = whole(value, 0)
+    slots = whole(value, 0, MOST_SLOTS)
     return {"slots": slots} if slots else {}
 
 

@@ -15,9 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from inferwire_proto.bounded_files import read_bounded, why_not_read
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batch_options import NAMES, BatchOptions
+from inferwire_server.core.limits import MOST_SLOTS
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
@@ -162,11 +164,11 @@ def read_layer(path: Path) -> Layer:
     """
     name = f"{path.parent.name}/{path.name}"
     try:
-        return Layer(name, tomllib.loads(path.read_text(encoding="utf-8")))
+        return Layer(name, tomllib.loads(read_bounded(path).decode()))
     except RecursionError as error:
         raise ServingError(Code.MODEL_FAILED, f"{name} {_TOO_DEEP}") from error
     except (OSError, ValueError) as error:
-        raise ServingError(Code.MODEL_FAILED, f"{name} cannot be read: {error}") from error
+        raise ServingError(Code.MODEL_FAILED, f"{name} cannot be read: {why_not_read(error)}") from error
 
 
 def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
@@ -317,7 +319,7 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "device": lambda value: text(value, "a device such as CPU or AUTO:GPU,CPU"),
     "properties": _table_of(_property, "a table of OpenVINO's properties"),
     "precision": _precision,
-    "slots": lambda value: whole(value, 1),
+    "slots": lambda value: whole(value, 1, MOST_SLOTS),
     "version_policy": _version_policy,
     "max_batch": lambda value: whole(value, 0),
     "max_batch_delay_us": lambda value: whole(value, 0),

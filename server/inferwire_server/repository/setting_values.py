@@ -86,13 +86,13 @@ def is_number(value: object, least: float, most: float) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
 
 
-def is_whole(value: object, least: int) -> TypeGuard[int]:
-    """Tell whether it is a whole number that is not below the least."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= LARGEST
+def is_whole(value: object, least: int, most: int = LARGEST) -> TypeGuard[int]:
+    """Tell whether it is a whole number from the least up to the most."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def whole(value: object, least: int) -> int:
-    """Read a whole number that is not below the least."""
-    if not is_whole(value, least):
-        raise UnfitError(value, f"a whole number from {least} up to {LARGEST}")
+def whole(value: object, least: int, most: int = LARGEST) -> int:
+    """Read a whole number from the least up to the most."""
+    if not is_whole(value, least, most):
+        raise UnfitError(value, f"a whole number from {least} up to {most}")
     return value

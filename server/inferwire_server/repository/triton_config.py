@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from inferwire_proto.bounded_files import read_bounded, why_not_read
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.open_inference.config_file import FileConfig, read_config_file
@@ -19,7 +20,7 @@ def read_triton_config(file: Path, name: str | None) -> FileConfig:
     """
     source = f"{file.parent.name}/{file.name}"
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_bounded(file).decode()
     except (OSError, ValueError) as error:
-        raise ServingError(Code.MODEL_FAILED, f"{source} cannot be read: {error}") from error
+        raise ServingError(Code.MODEL_FAILED, f"{source} cannot be read: {why_not_read(error)}") from error
     return read_config_file(text, name, source)

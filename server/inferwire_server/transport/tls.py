@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from inferwire_proto.bounded_files import read_bounded
 from inferwire_server.errors import invalid_input
 from inferwire_server.transport.certificate import ends_at, is_for_grpc
 
@@ -88,7 +89,7 @@ class Tls:
 
 def _content(flag: str, file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return read_bounded(file)
     except OSError as error:
         raise invalid_input(f"{flag} is '{file}', which cannot be read: {error.strerror}") from error
 

@@ -201,7 +201,9 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> 
 
 
 def test_what_has_no_end_is_no_file_of_certificates() -> None:
-    with pytest.raises(ValueError, match=r"^root_certificates is '/dev/zero', which has more than 16 MiB, expected a"):
+    with pytest.raises(
+        ValueError, match=r"^root_certificates is '/dev/zero', which cannot be read: it is a device with"
+    ):
         ov.Core("grpcs://host", root_certificates="/dev/zero")
 
 

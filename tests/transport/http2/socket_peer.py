@@ -76,6 +76,11 @@ class Peer:
         """Send bytes."""
         self._writer.write(b"".join(said))
 
+    def have_little_room(self) -> None:
+        """Keep the system from taking ever more for one that does not read, as it does for who has read some."""
+        plain: socket.socket = self._writer.get_extra_info("socket")
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+
     async def greet(self) -> None:
         """Say what a client says first, and hear what is answered to it."""
         self.say(PREFACE)

@@ -189,6 +189,7 @@ async def test_a_peer_that_takes_an_answer_has_longer_for_it(server: Server, pee
 
 
 async def test_answers_that_are_not_taken_in_time_are_counted(server: Server, peer: Peer, calls: Calls) -> None:
+    peer.have_little_room()
     peer.say(headers(1, flags=END_STREAM), headers(3, flags=END_STREAM), headers(5, flags=END_STREAM))
     await calls.begun(3)
     for heard in calls.heard[:2]:
@@ -200,6 +201,7 @@ async def test_answers_that_are_not_taken_in_time_are_counted(server: Server, pe
 async def test_an_answer_that_its_peer_had_room_for_and_did_not_read_is_counted(
     server: Server, peer: Peer, calls: Calls
 ) -> None:
+    peer.have_little_room()
     peer.say(headers(1, flags=END_STREAM))
     heard = await calls.begun()
     heard.stream.start(STATUS)

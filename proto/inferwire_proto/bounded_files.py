@@ -1,0 +1,70 @@
+"""Files that somebody names, read up to a bound: a device may have no end, and nobody may write to a pipe.
+
+Models are not read here, which may be of any size.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from errno import EFBIG, ETIMEDOUT
+from io import FileIO
+from pathlib import Path
+
+MOST_BYTES = 16 << 20
+"""More than settings, keys and certificates have: those of all public authorities are some hundred KiB."""
+
+MOST_LABEL_BYTES = 64 << 20
+"""More than the names of any model's classes have."""
+
+_SILENCE_S = 30.0
+"""How long nothing may come out of a pipe: who writes to it may have to ask a person for a password."""
+
+_PIECE_BYTES = 1 << 20
+
+_KINDS = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+"""What is no file and can be read as one."""
+
+
+def read_bounded(path: Path, most_bytes: int = MOST_BYTES, silence_s: float = _SILENCE_S) -> bytes:
+    """Read a file, or whatever else can be read to its end, as a pipe.
+
+    Raises:
+        OSError: If it cannot be read, has more in it, or nothing comes. Its `strerror` says why, without the path.
+    """
+    with FileIO(path, opener=_open_at_once) as file:
+        found = os.fstat(file.fileno())
+        kind, content = _KINDS.get(stat.S_IFMT(found.st_mode)), bytearray()
+        while max(len(content), 0 if kind else found.st_size) <= most_bytes:
+            if kind and not _has_more(file, silence_s):
+                raise OSError(ETIMEDOUT, f"it is a {kind}, and nothing came out of it for {silence_s:g} s")
+            piece = file.read(min(_PIECE_BYTES, most_bytes + 1 - len(content)))
+            if piece == b"":
+                return bytes(content)
+            content += piece or b""
+    if kind:
+        raise OSError(EFBIG, f"it is a {kind} with more than {_mebibytes(most_bytes)} MiB")
+    size = max(found.st_size, len(content))
+    raise OSError(EFBIG, f"it has {_mebibytes(size)} MiB, expected at most {_mebibytes(most_bytes)}")
+
+
+def why_not_read(error: Exception) -> str:
+    """Say why a file cannot be read, or written, without its name: the sentence around it has that."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file as it is opened anyway, but do not wait for somebody who writes to a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # which some systems lack, as they lack such pipes
+
+
+def _has_more(file: FileIO, silence_s: float) -> bool:
+    """Wait until something comes, or the end."""
+    waiting = select.poll()
+    waiting.register(file, select.POLLIN)
+    return bool(waiting.poll(silence_s * 1000))
+
+
+def _mebibytes(size: int) -> str:
+    return f"{-(-size >> 20):,}"
