@@ -173,7 +173,7 @@ class RequestRuns:
                 # It was given up meanwhile.
                 return
         try:
-            run.answered = self._weakly
+            run.owner = self._weakly
             run.began = began = perf_counter()
             execution = self._model.transport.submit(header, freight.buffers, run.deliver)
         except (SessionLost, SessionExpired) as error:

@@ -38,11 +38,11 @@ class Holder(Protocol):
         ...
 
 
-class Answered(Protocol):
-    """The executions of a request."""
+class Owner(Protocol):
+    """Whose an execution is: a request's `RequestRuns`."""
 
     def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
-        """Take the answer to one of them."""
+        """Take the answer to one of its executions."""
         ...
 
 
@@ -55,7 +55,7 @@ class Run(Latch):
         is_direct: Whether user code began it, on a request of a queue's.
         callback: Called once it has succeeded, with its `argument`.
         argument: The user's data, or what else its callback is to be told.
-        answered: Whose it is, weakly: what is under way does not keep a request that nobody else holds.
+        owner: Whose it is, weakly: what is under way does not keep a request that nobody else holds.
         on_end: Called when it has ended, successful or not, and gives its request back, or has that done. None where
             the call that started it does so itself.
         answer_latch: Set by the answer or a cancel, where a thread waits for the answer to store it itself.
@@ -73,7 +73,7 @@ class Run(Latch):
     is_direct = False
     callback: Callable[[Any], object] | None = None
     argument: Any = None
-    answered: Callable[[], Answered | None]
+    owner: Callable[[], Owner | None]
     answer_latch: Latch | None = None
     error: RuntimeError | None = None
     answer: tuple[Outcome, OutputBytes] | None = None
@@ -100,9 +100,9 @@ class Run(Latch):
 
     def deliver(self, outcome: Outcome, data: OutputBytes) -> None:
         """Deliver its answer to its request, unless nobody holds that any more: the callback is then not called."""
-        request = self.answered()
-        if request is not None:
-            request.take_answer(self, outcome, data)
+        owner = self.owner()
+        if owner is not None:
+            owner.take_answer(self, outcome, data)
 
     def await_answer(self) -> None:
         """Block the one thread that waits for the answer itself, until it is there or cancelled."""
@@ -127,10 +127,10 @@ class Run(Latch):
     def call_back(self) -> None:
         """Call back, and then conclude. What the callback raises is the business of those who wait."""
         self.callback_thread = threading.get_ident()
-        callback = self.callback
+        callback, argument = self.callback, self.argument
         try:
             if callback is not None:
-                callback(self.argument)
+                callback(argument)
         except BaseException as error:  # noqa: BLE001 - raised again by every wait
             self.error = RuntimeError(_described(error))
         finally:
