@@ -63,9 +63,7 @@ class Inbox:
     @property
     def awaits_data(self) -> bool:
         """Whether the caller is in the middle of a message. It is not waited for while more waits than it may send."""
-        if self._failure is not None or self._coming:
-            return False
-        return not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
+        return self._failure is None and not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
 
     def take(self, data: memoryview, *, is_last: bool) -> None:
         """Take what has come, and wake who waits for it; nothing behind a failure.
