@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, cast
+from weakref import finalize
 
 import numpy as np
 import pytest
@@ -22,6 +23,10 @@ TIMEOUT_MS = TIMEOUT_S * 1000
 Finish = Callable[[FakeExecution], None]
 
 ONES = np.ones((1, 3), np.float32)
+
+
+class Picture:
+    """What a program may have with an inference."""
 
 
 def test_a_wait_returns_after_the_callback_has(
@@ -65,6 +70,21 @@ def test_userdata_sticks_until_it_is_given_anew(
         request_.wait()
     assert seen == ["first", "second", "second"]
     assert request_.userdata == "second"
+
+
+def test_userdata_is_let_go_once_another_callback_has_its_own(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    transport.answer = finish
+    userdata = Picture()
+    request_.set_callback(lambda _: None, userdata)
+    request_.start_async(ONES)
+    request_.wait()
+    request_.set_callback(lambda _: None, None)
+    gone = threading.Event()
+    finalize(userdata, gone.set)
+    del userdata
+    assert gone.wait(TIMEOUT_S)
 
 
 def test_userdata_without_a_callback_is_warned_about(
