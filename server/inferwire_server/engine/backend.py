@@ -1,8 +1,8 @@
-"""What the engine asks of whatever runs inferences. OpenVINO is behind it, or a fake.
+"""What the engine asks of the runtime behind it, which is OpenVINO or, in tests, a fake.
 
-All that another one has to do is said here, and `fake_backend` shows how little that can be; `process` makes the one
-that a server has. Where a call fails for a reason that callers are to read, it raises a `ServingError`: whatever else a
-slot raises is logged as a bug.
+This is all that another backend has to do, and `fake_backend` shows how little that can be. `process` makes the backend
+of a server. A call that fails for a reason that callers are to read raises a `ServingError`; whatever else a slot
+raises is logged as a bug.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from inferwire_server.core.tensors import Tensor
 
 
 class Slot(Protocol):
-    """One inference at a time on a compiled model, each call on whichever thread comes."""
+    """Runs one inference at a time on a compiled model. Each call may come from another thread."""
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run an inference and give the outputs asked for, in that order, each as its transform makes it. Blocks.
 
-        Inputs fit the spec, and may be read, not written, until this returns. Outputs that no transform takes are
-        memory of their own: the next run of the slot must not change them, and they are kept for as long as callers
-        like. A transform is called before this returns, with what may be the slot's own memory. `outputs` names each
-        once; `transforms` has one for each of them, or is empty.
+        Inputs fit the spec, and may be read, not written, until this returns. Outputs without a transform have memory
+        of their own: the next run of the slot must not change them, and callers keep them for as long as they like. A
+        transform is called before this returns, with what may be the slot's own memory. `outputs` names no output
+        twice; `transforms` has one entry for each of them, or is empty.
 
         Raises:
             ServingError: INFERENCE_FAILED or CANCELLED, or what a transform raises. The slot is usable again.
@@ -41,7 +41,7 @@ class Slot(Protocol):
         """Read, write or reset states, and give what was read. Blocks. Asked only of slots that keep states.
 
         Raises:
-            ServingError: INVALID_INPUT for a state the model has not, or a tensor that does not fit one.
+            ServingError: INVALID_INPUT for a state that the model does not have, or a tensor that does not fit one.
         """
         ...
 
@@ -50,7 +50,7 @@ class Slot(Protocol):
         ...
 
     def profile(self) -> tuple[LayerTime, ...]:
-        """Give what each layer took in the last run, whose end it was or how far it came."""
+        """Give what each layer took in the last run, whether that run finished or failed on the way."""
         ...
 
 
@@ -74,7 +74,7 @@ class CompiledModel(Protocol):
 
     @property
     def optimal_slots(self) -> int:
-        """How many slots keep its devices busy: the next inference is to be there when one of those ends."""
+        """How many slots keep its devices busy: when an inference ends, the next one is to be ready in a slot."""
         ...
 
     @property
@@ -85,7 +85,7 @@ class CompiledModel(Protocol):
     def create_slot(self, *, keeps_states: bool = False) -> Slot:
         """Make a slot. Unless it keeps the model's states, every inference in it starts from fresh ones.
 
-        One that keeps them is made by its first job, on a thread, and let go of on a thread: both may take long.
+        A slot that keeps states is made by its first job, on a thread, and freed on a thread: both may take long.
         """
         ...
 

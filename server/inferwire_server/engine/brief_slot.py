@@ -1,7 +1,7 @@
-"""The slot for inferences so short that handing them to a thread would take longer: they run on the loop itself.
+"""The slot for inferences so short that handing them to a thread would take longer: they run on the event loop itself.
 
 Owns how long inferences of each shape take in it, and so which of them may run on the loop. An unknown shape is tried
-on a thread first, a few times, as the runtime prepares for a new shape and caches are cold. Holds no jobs.
+on a thread a few times first, because the runtime has to prepare for a new shape and caches are cold. Holds no jobs.
 """
 
 from __future__ import annotations
@@ -26,30 +26,33 @@ Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 BRIEF_S = 0.0004
 """The longest that an inference may take on the loop.
 
-Handing one to a thread and its result back costs the server 0.2 to 0.4 ms, most of it as caches are cold then. Where
-neighbours slow a machine down, both slow down.
+Handing an inference to a thread and its result back costs the server 0.2 to 0.4 ms, most of it because caches are cold
+then. Where other processes slow the machine down, both the inference and the hand-over slow down.
 """
 
 MOST_SHAPES = 256
-"""Of how many shapes the times are kept: those used last."""
+"""For how many shapes times are kept: the most recently used ones."""
 
 TRIALS = 3
 """How many inferences of a shape run on a thread before one may run on the loop. The first does not count."""
 
 PROMISING_S = 0.0008
-"""The longest that the shortest trial may take: a thread that was idle is several times slower than the loop later."""
+"""The longest that the fastest trial of a shape may take, so that it may run on the loop.
+
+It is more than `BRIEF_S`, because a thread that was idle is several times slower than the loop is later.
+"""
 
 STRIKES = 64
-"""After how many inferences in a row that took too long on the loop the next of their shape run on threads.
+"""After so many inferences of a shape in a row that took too long on the loop, the next ones run on threads.
 
-Some may take too long: the first, as the runtime prepares for each thread, and any while the machine is busy.
+A few may take too long: the first, because the runtime prepares for each thread, and any while the machine is busy.
 """
 
 ENDURABLE_S = 0.01
-"""An inference that takes longer than this on the loop is the last of its shape there for a while: callers notice."""
+"""If one inference takes longer than this on the loop, which callers notice, the next of its shape run on threads."""
 
 SENT_AWAY = 1000
-"""How many inferences of such a shape then run on threads before it is tried again."""
+"""How many inferences of a shape that is too slow for the loop run on threads before the shape is tried again."""
 
 
 class Where(Enum):
@@ -67,7 +70,7 @@ class Where(Enum):
 
 
 LOOP, TRIAL, THREAD = Where
-"""Names of their own, as every job compares with them: Python 3.11 is slow to look up a member of an enumeration."""
+"""Module-level names because every job compares with them: Python 3.11 is slow to look up an enumeration's member."""
 
 
 @dataclass(slots=True)
@@ -106,8 +109,9 @@ class BriefSlot:
     `clock` gives the calling thread's own time, so that waiting for anything does not count.
 
     Attributes:
-        has_failed: Whether the latest inference in it failed. The next may then have to make a graph of the runtime
-            anew, which is not for the loop: it is a trial, whatever its shape, and what has begun on the loop leaves.
+        has_failed: Whether the latest inference in it failed. The next one may then have to make the runtime's graph
+            anew, which takes too long for the loop. So the next one is a trial, whatever its shape, and a run that has
+            begun on the loop moves to a thread.
     """
 
     def __init__(self, slot: Slot, clock: Callable[[], float] = thread_time) -> None:
@@ -123,7 +127,7 @@ class BriefSlot:
         return f"<BriefSlot: {brief}/{len(self._paces)} shapes are brief>"
 
     def begin(self, shapes: Shapes) -> Where:
-        """Say where an inference of these shapes is to run; `end` is to be told of it when it has ended."""
+        """Say where an inference of these shapes is to run. The caller has to call `end` when it has ended."""
         pace = self._paces.get(shapes)
         if self._is_tried:
             return THREAD
@@ -141,14 +145,17 @@ class BriefSlot:
         return TRIAL
 
     def end(self, where: Where) -> None:
-        """Take note that what began there has ended."""
+        """Record that what `begin` sent there has ended."""
         if where is LOOP:
             self._on_loop -= 1
         elif where is TRIAL:
             self._is_tried = False
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
-        """Run an inference and learn how long it takes. If it fails, its shape is forgotten: failing may take long."""
+        """Run an inference and learn how long it takes.
+
+        If it fails, its shape is forgotten and so tried on a thread next: failing may take long.
+        """
         shapes = tuple([tensor.shape for tensor in inputs])
         began = self._clock()
         try:
@@ -158,7 +165,7 @@ class BriefSlot:
             self.has_failed = True
             raise
         if self.has_failed:
-            # It may have made the graph anew, which is no part of what one of its shape takes.
+            # This one may have made the runtime's graph anew: how long it took says nothing about its shape.
             self.has_failed = False
         else:
             self._learn(shapes, self._clock() - began)

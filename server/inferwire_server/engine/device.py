@@ -33,7 +33,7 @@ T = TypeVar("T")
 log = structlog.stdlib.get_logger()
 
 TURN_S = 0.0005
-"""How long the inferences of one stack may hold the loop before it goes on with other things."""
+"""How long the inferences of one stack may hold the event loop before its other callbacks have a turn."""
 
 _ENDED = object()
 """What comes after the last step of a run."""
@@ -51,12 +51,13 @@ class _Running(NamedTuple):
 
 
 class Device:
-    """A device's queue and its models' slots. All but the runs happens on the loop, and brief runs happen there, too.
+    """A device's queue and its models' slots. Lives on the event loop; only inferences that are not brief leave it.
 
-    Jobs are timed by `clock`. It has the epoch of the loop's time, which is coarser on some loops.
+    `clock` times the jobs. It has the epoch of the loop's own time, as timers are set by it, but is finer on some
+    loops.
 
     Attributes:
-        freeing: What has run here and is freed.
+        freeing: Frees the compiled models and the slots that this device no longer uses.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Device:
         self._placed: dict[ModelKey, PlacedModel] = {}
         self._running: dict[tuple[ModelKey, int], _Running] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
-        # A timer of uvloop whose time has come already does not say when it is due.
+        # A timer that uvloop was given for a time in the past has no `when`: so `_due_at` is kept beside it.
         self._timer: asyncio.Handle | None = None
         self._due_at = 0.0
         self._effects: deque[Effect] = deque()
@@ -116,7 +117,7 @@ class Device:
         return self._scheduler.occupancy_of(model)
 
     def add_model(self, model: ModelKey, opened: Opened, terms: Terms = DEFAULT_TERMS) -> None:
-        """Take jobs for a model. Waiting jobs of others may start: with its slots, more may run at once."""
+        """Take jobs for a model. Its slots may raise how many inferences run at once, so waiting jobs may start."""
         self._placed[model] = PlacedModel(opened, terms.batching, self._tally_of(self.name, model))
         self._scheduler.add_model(model, len(opened.slots), terms)
         self._apply(self._scheduler.wake(self._clock()))
@@ -125,7 +126,7 @@ class Device:
     def remove_model(self, model: ModelKey, error: ServingError | None = None) -> asyncio.Future[None]:
         """Take no more jobs for a model, and give a future that is done when it is freed, after its last job.
 
-        Those that wait end with the error at once; without one they run.
+        Its waiting jobs end with the error at once; without an error they still run.
         """
         if model in self._drained:
             return self._drained[model]
@@ -135,9 +136,9 @@ class Device:
         return drained
 
     def unload_if_idle(self, model: ModelKey) -> bool:
-        """Begin to free what a model runs in, unless it has jobs or keeps a caller's states; say whether this does.
+        """Begin to free what a model runs in, unless it has jobs or keeps a caller's states; say whether it began.
 
-        Jobs that come then wait until it is opened again.
+        Jobs that are submitted after that wait until `open` is called.
         """
         placed = self._placed[model]
         if placed.opened is None or not self._scheduler.take_slots(model):
@@ -147,13 +148,13 @@ class Device:
         return True
 
     def open(self, model: ModelKey, opened: Opened) -> None:
-        """Let a model that was unloaded as idle run in this from now on."""
+        """Have a model that was unloaded while idle run in `opened` from now on; its waiting jobs may start."""
         self._placed[model].opened = opened
         self._apply(self._scheduler.give_slots(model, len(opened.slots), self._clock()))
         self._arm_timer()
 
     def end_waiting(self, model: ModelKey, error: ServingError) -> None:
-        """End the jobs of a model that wait."""
+        """End a model's waiting jobs."""
         self._apply(self._scheduler.end_waiting(model, error, self._clock()))
 
     def divide(self, model: ModelKey, work: Work) -> list[Work]:
@@ -161,7 +162,7 @@ class Device:
         return self._scheduler.divide(model, work)
 
     def submit(self, job: Job, *, at_once: bool = False) -> None:
-        """Admit a job. With `at_once` it may have ended when this returns: if it runs on the loop.
+        """Admit a job. With `at_once`, a job that runs on the loop may have ended when this returns.
 
         Raises:
             ServingError: QUEUE_FULL or MODEL_NOT_READY; the job was not admitted.
@@ -184,10 +185,10 @@ class Device:
     def bind(self, model: ModelKey, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
 
-        A caller may always wait `behind` a binding of its own that is ending.
+        Even where no more callers may be bound, a caller may wait `behind` a binding of its own that is ending.
 
         Raises:
-            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving or has gone.
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is being removed or is gone.
         """
         binding = self._scheduler.bind(model, on_end, self._clock(), behind)
         self._arm_timer()
@@ -203,34 +204,34 @@ class Device:
         self._apply(self._scheduler.cancel(job, error, self._clock()))
 
     def drop(self, job: Job, index: int, error: ServingError) -> None:
-        """Give up one of a job's executions: the job ends with the last of them. Do nothing if it has ended."""
+        """Drop one of a job's executions; the job ends when all are dropped. Do nothing if it has ended."""
         self._apply(self._scheduler.drop(job, index, error, self._clock()))
 
     def cancel_all(self, error: ServingError) -> None:
         """End every job, queued or running."""
         for job in self._scheduler.jobs:
             self.cancel(job, error)
-        # One that was cancelled a moment before its inference began runs on: stop that too.
+        # Where a job was cancelled a moment before its inference began, the inference runs on: stop that too.
         for running in self._running.values():
             running.run.cancel()
 
     def close(self) -> None:
-        """Let the threads go. Jobs must have ended before."""
+        """End the threads. All jobs must have ended before."""
         if self._timer is not None:
             self._timer.cancel()
         self._threads.close()
         self.freeing.close()
 
     def _run_gathered(self) -> None:
-        """Run the jobs that have come in one turn of the loop, together where they may."""
+        """Start the jobs that were submitted in one turn of the loop, as one inference where they may run together."""
         self._is_gathering = False
         self._apply(self._scheduler.wake(self._clock()), at_once=True)
         self._arm_timer()
 
     def _apply(self, effects: list[Effect], *, at_once: bool = False) -> None:
-        """Carry out effects in the order they were decided, those that they bring about included.
+        """Carry out effects in the order in which they were decided, and then those that they lead to.
 
-        With `at_once`, a single run that is to happen on the loop may have ended when this returns.
+        With `at_once`, if there is one effect and it starts a run on the loop, the run may have ended on return.
         """
         if at_once and not self._is_applying and len(effects) == 1 and isinstance(effects[0], Start):
             self._start(effects[0], at_once=True)
@@ -259,13 +260,13 @@ class Device:
                 self._free_model(model)
 
     def _end(self, job: Job) -> None:
-        """Count a job's end and tell of it: `Engine.submit` says who hears of it, and in which order."""
+        """Count an ended job and call its `on_end`. `Engine.submit` says who hears of the end, and in which order."""
         self.tally(job.model).end(job)
         _tell(job.on_end, job)
 
     def _unbind(self, binding: Binding, slot: int | None) -> None:
         opened = self.opened(binding.model)
-        # A caller may be bound, and go, while the model is unloaded.
+        # A caller may be bound, and release its binding, while the model is unloaded.
         bound = None if slot is None or opened is None else opened.slots.take(slot)
         if bound is not None:
             self.freeing.begin(bound)
@@ -297,13 +298,13 @@ class Device:
         elif at_once:
             self._go_on(running, steps)
         else:
-            # Whoever submits hears of no end before the job is theirs.
+            # In a later turn of the loop: `submit` is to return before `on_end` is called.
             self._loop.call_soon(self._go_on, running, steps)
 
     def _hand_over(self, running: _Running, steps: Iterator[None]) -> None:
-        """Have a thread run its steps, for which it takes a place, however brief it was to be.
+        """Have a thread run the steps. The run takes one of the device's places, even if it was expected to be brief.
 
-        If there is no thread, its jobs fail and its slot is free again.
+        If there is no thread for it, its jobs fail and its slot is free again.
         """
         self._scheduler.take_place(running.model, running.number)
         try:
@@ -312,7 +313,7 @@ class Device:
             log.error("an inference has no thread", device=self.name, model=str(running.model), reason=str(error))
             reason = f"no thread could be started for the inference: {error}"
             running.run.fail(ServingError(Code.INTERNAL, reason))
-            # Whoever submits hears of no end before the job is theirs.
+            # In a later turn of the loop: `submit` is to return before `on_end` is called.
             self._loop.call_soon(self._report, running)
 
     def _run_on_thread(self, running: _Running, steps: Iterator[None]) -> None:
@@ -325,7 +326,7 @@ class Device:
         self._report(running)
 
     def _go_on(self, running: _Running, steps: Iterator[None]) -> None:
-        """Run on the loop, and after each `TURN_S` let it go on with other things first."""
+        """Run the steps on the loop, and yield to its other callbacks after each `TURN_S`."""
         until = self._clock() + TURN_S
         slots = running.slots
         while slots.may_go_on():
@@ -338,7 +339,7 @@ class Device:
         self._leave_loop(running, steps)
 
     def _leave_loop(self, running: _Running, steps: Iterator[None]) -> None:
-        """Have a thread run the steps that are left, in the slot that they were scheduled for."""
+        """Have a thread run the remaining steps, in the slot that they were scheduled for."""
         model, slots, number = running.model, running.slots, running.number
         slots.end(running.where)
         running.run.go_on_in(slots[number])
@@ -369,11 +370,11 @@ class Device:
 
 
 def _tell(on_end: Callable[[T], Any] | None, ended: T) -> None:
-    """Call whoever waits for an end; an error there is logged and goes no further."""
+    """Call `on_end`, if there is one, with what has ended. If it raises, the error is logged and goes no further."""
     if on_end is None:
         return
     try:
         on_end(ended)
     except Exception:
-        # Whoever waits is broken; the slots that the other effects are about are not.
+        # Only this callback is broken: the effects that remain are about other jobs and slots.
         log.exception("an end was not taken", ended=repr(ended))

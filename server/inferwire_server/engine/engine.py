@@ -35,7 +35,7 @@ CLIENTS_AT_ONCE = AT_ONCE // 2
 CLOSE_S = 5.0
 """How long a closing engine waits for cancelled inferences and for models that are being opened.
 
-Most inferences stop at their next layer, and most models are soon open; some never are.
+Most inferences stop at their next layer, and most models are open soon. Some calls never end.
 """
 
 
@@ -46,7 +46,7 @@ class QueueOptions:
     Attributes:
         capacity: How many executions may wait.
         places: How many inferences run at once; None for as many as the model with the most slots has.
-        most_bytes: How much the inputs of those that wait may take.
+        most_bytes: How many bytes the inputs of waiting executions may take.
     """
 
     capacity: int = 256
@@ -55,7 +55,7 @@ class QueueOptions:
 
 
 class Submission(NamedTuple):
-    """What becomes a job: what to run, how to schedule it, when its request was read, if that is known, and whose."""
+    """What becomes a job: what to run, how to schedule it, when its request was read (if known), and its caller."""
 
     work: Work
     priority: int = 0
@@ -81,9 +81,9 @@ class Engine:
     """The devices and the models on them. Lives on one event loop.
 
     Use as an async context manager: leaving it cancels what still runs, and lets go of every model without waiting
-    until it is freed. With `current_trace` each inference is recorded in the trace that it gives as the inference is
-    submitted. What may take minutes has threads of its own, for each kind of call some: none waits for calls of another
-    kind.
+    until it is freed. `current_trace` is called when an inference is submitted, and gives the trace that records it.
+    Calls that may take minutes have threads of their own, some for each kind of call, so that no call waits for calls
+    of another kind.
 
     Attributes:
         opening: The threads that open served models.
@@ -161,7 +161,7 @@ class Engine:
         warms = partial(asyncio.get_running_loop().call_soon_threadsafe, on_warming)
         opened = await (threads or self.opening).run(open_model, self.backend, source, options, warms)
         compiled, slots = opened.compiled, len(opened.slots)
-        # A model for several devices waits in the queue of the first: that is where it starts.
+        # The jobs of a model for several devices wait in the queue of the first: that is where its inferences start.
         device = self._device(compiled.devices[0])
         terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
         model = Model(
@@ -178,21 +178,21 @@ class Engine:
         device.add_model(model, opened, terms)
         self._models.add(model)
         if options.idle_unload_s is not None and keeper is not None:
-            # The slots of callers with states are numbered after these.
+            # Always with the same number of shared slots: those of bound callers are numbered after them.
             again = partial(open_model, self.backend, source, replace(options, slots=slots))
             self._idleness[model] = Idleness(model, options.idle_unload_s, again, self.opening, keeper)
         return model
 
     async def unload(self, model: Model, error: ServingError | None = None) -> None:
-        """Take no more jobs for a model, and free it when those that run have finished.
+        """Take no more jobs for a model, and free it when its running jobs have finished.
 
-        Those that wait end with the error at once; without one they run.
+        Its waiting jobs end with the error at once; without an error they still run.
         """
         if model in self._models:
             await asyncio.shield(self.begin_unload(model, error))
 
     def begin_unload(self, model: Model, error: ServingError | None) -> asyncio.Future[None]:
-        """Begin to unload a model, and give a future of its end. It goes on whether anybody waits for that or not."""
+        """Begin to unload a model, and give a future that is done when it is freed. It goes on if nobody waits."""
         self._models.discard(model)
         if (idleness := self._idleness.pop(model, None)) is not None:
             idleness.end()
@@ -203,25 +203,26 @@ class Engine:
     ) -> Job:
         """Queue a job on the model's device. `on_end` is called on the loop, once, at its end.
 
-        With `at_once` that may be before this returns, unless the model runs those of one turn of the loop together.
+        With `at_once` it may be called before this returns, unless the model's jobs are batched.
 
         At a job's end, its device does this, in this order:
 
         1. It counts the job in the model's tally.
-        2. The model's time without a job begins anew, if it is unloaded when idle.
+        2. If the model is unloaded when idle, its idle time begins anew.
         3. `on_end`: the service takes the job out of those in flight, keeps in the session the outputs that are to stay
            there, and tells the caller.
         4. The job is recorded in its trace, also where `on_end` fails.
 
-        What has to be true whatever comes after it is first: where a caller cannot be told, the numbers are right and a
-        drain does not wait. Outputs are kept before the caller may read them. The caller does not wait for the trace.
+        First comes what has to hold even if a later step fails: if the caller cannot be told, the tally is still right
+        and a drain does not wait for the job. Outputs are kept before the caller may read them. The caller does not
+        wait for the trace.
 
         Raises:
-            ServingError: QUEUE_FULL, or MODEL_NOT_READY if the model has gone.
+            ServingError: QUEUE_FULL, or MODEL_NOT_READY if the model is gone.
         """
         now = self._clock()
         deadline = None if submission.timeout_s is None else now + submission.timeout_s
-        # What but reads or writes states is no inference.
+        # Work that only accesses states is no inference, and is not traced.
         trace = None if self._current_trace is None or submission.work.states is not None else self._current_trace()
         if trace is not None:
             on_end = _recording(trace, on_end)
@@ -250,7 +251,7 @@ class Engine:
         return job
 
     def answered(self, job: Job, executions: int = 1) -> None:
-        """Record that executions of a finished job are answered: what their call took besides the job is wire time."""
+        """Record that executions of a finished job are answered. What their call took beyond the job is wire time."""
         received_at = job.received_at
         if received_at is not None and job.state is FINISHED:
             model, wire_s = model_of(job), self._clock() - received_at - job.timings.total_s
@@ -264,7 +265,7 @@ class Engine:
 
 
 def _recording(trace: Trace, on_end: Callable[[Job], Any]) -> Callable[[Job], None]:
-    """Have a job's end recorded in its trace, after all others have heard of it."""
+    """Make a callback that calls `on_end` and then, even if that raises, records the job in its trace."""
 
     def tell_and_record(job: Job) -> None:
         try:
@@ -276,7 +277,7 @@ def _recording(trace: Trace, on_end: Callable[[Job], Any]) -> Callable[[Job], No
 
 
 async def _closed(*opening: CallThreads) -> int:
-    """Let threads go, and give how many of their calls have not ended after `CLOSE_S`."""
+    """Close threads, and give how many of their calls have not ended after `CLOSE_S`."""
     return sum(map(len, await asyncio.gather(*(threads.close(CLOSE_S) for threads in opening))))
 
 

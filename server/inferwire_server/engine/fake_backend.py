@@ -69,7 +69,7 @@ class Gate:
             self._is_open = False
 
     def let_through(self, count: int) -> None:
-        """Let so many through, and hold the rest."""
+        """Let this many inferences through, and hold the rest."""
         with self._changed:
             self._passes += count
             self._changed.notify_all()
@@ -86,7 +86,7 @@ class Gate:
             self._changed.notify_all()
 
     def wait_held(self, count: int, timeout_s: float = 10.0) -> None:
-        """Wait until so many inferences are held.
+        """Wait until this many inferences are held.
 
         Raises:
             TimeoutError: If they do not come.

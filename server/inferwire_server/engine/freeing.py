@@ -1,4 +1,4 @@
-"""Frees what is large on threads of its own: what takes as long to free as it is large is not for the loop."""
+"""Frees memory on threads of its own: the larger it is, the longer that takes, which is too long for the event loop."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Protocol
 from inferwire_server.engine.thread_pool import NoThread, ThreadPool
 
 FREED_AT_ONCE = 4
-"""How many things a device frees at once: a client that goes may leave thousands of states, and what takes long to free
-is not to keep the rest waiting."""
+"""How many things a device frees at once. A client that goes may leave thousands of states, and one that takes long to
+free is not to keep the rest waiting."""
 
 
 class Memory(Protocol):
-    """What takes as long to free as it is large."""
+    """Something that takes longer to free the larger it is."""
 
     def free(self) -> None:
         """Free it, on a thread."""
@@ -40,31 +40,32 @@ class Freeing:
         return tuple(self._under_way)
 
     def begin(self, memory: Memory) -> asyncio.Future[None]:
-        """Free something on a thread, and give a future that is done then; on the loop where there is no thread.
+        """Free something on a thread, or on the loop if there is no thread, and give a future that is done then.
 
-        Once nobody is to wait, the future is done from the start.
+        After `let_nobody_wait` the future is done from the start.
         """
         freed: asyncio.Future[None] = self._loop.create_future()
         self._under_way.add(freed)
         freed.add_done_callback(self._under_way.discard)
-        # What is under way on the loop may hold a slot that it has run in, and would free the model with it.
+        # In a later turn of the loop: a callback that is running now may hold a slot of the model, and if that were the
+        # last reference, the loop would free the model.
         self._loop.call_soon(self._hand_over, memory, freed)
         if not self._is_waited_for:
             resolve(freed)
         return freed
 
     def let_nobody_wait(self) -> None:
-        """Tell at once, also of what is under way: the process is about to end, and its memory goes with it.
+        """Report everything as freed at once, because the process is about to end and its memory goes with it.
 
-        OpenVINO looks through all of the process's memory for each model that it frees. For two hundred that takes
-        seconds.
+        OpenVINO looks through all of the process's memory for each model that it frees. For two hundred models that
+        takes seconds.
         """
         self._is_waited_for = False
         for freed in self.under_way:
             resolve(freed)
 
     def close(self) -> None:
-        """Let the threads go once they have freed what they have."""
+        """End the threads once they have freed what they were given."""
         self._threads.close()
 
     def _hand_over(self, memory: Memory, freed: asyncio.Future[None]) -> None:
@@ -76,7 +77,7 @@ class Freeing:
 
     def _free_on_thread(self, memory: Memory, freed: asyncio.Future[None]) -> None:
         memory.free()
-        # Nobody may have waited for this: the loop may have ended meanwhile.
+        # The event loop may have ended meanwhile if nobody waited for this.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._report, freed)
 
@@ -86,6 +87,6 @@ class Freeing:
 
 
 def resolve(end: asyncio.Future[None]) -> None:
-    """Tell whoever waits for an end that it has come; it is cancelled where nobody waits any more."""
+    """Mark a future as done, unless it is: a waiter that was cancelled has cancelled its future."""
     if not end.done():
         end.set_result(None)

@@ -26,25 +26,25 @@ OnEnd = Callable[[Job], Any]
 
 
 class Keeper(Protocol):
-    """Whoever loaded a model. It says whether the model may be unloaded, and is told when it was."""
+    """The component that loaded a model. It says whether the model may be unloaded, and is told when it was."""
 
     async def may_unload(self, model: Model) -> bool:
-        """Tell whether the model can be loaded again as it is."""
+        """Tell whether the same model can be loaded again."""
         ...
 
     def unloaded(self, model: Model, reason: str) -> None:
-        """Take note that it is unloaded until its next job, or still is, and why."""
+        """Record that the model is unloaded until its next job, or still is as loading it again failed, and why."""
         ...
 
     def loaded_again(self, model: Model) -> None:
-        """Take note that it is loaded again."""
+        """Record that the model is loaded again."""
         ...
 
 
 class Idleness:
     """Watches one model: unloads it when it has had no job for `limit_s`, and loads it again for the next job.
 
-    `reopen` compiles it again, on one of the `threads`. It is unloaded only if its keeper says that it may be.
+    `reopen` compiles the model again, on one of the `threads`. It is unloaded only if its keeper says that it may be.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Idleness:
         try:
             may_unload = await self._keeper.may_unload(self._model)
         except Exception:
-            # It is looked at again, or it would stay loaded for ever.
+            # Look again later: otherwise the model would stay loaded for ever.
             log.exception("idle model not looked at", model=self._model.name, version=self._model.version)
             may_unload = False
         finally:
@@ -155,7 +155,7 @@ class Idleness:
 
     def _take(self, opened: Opened) -> None:
         if self._model not in self._model.device.models:
-            # It was unloaded for good, and nobody waits any more.
+            # The model was unloaded for good meanwhile: no job waits for it any more.
             self._model.device.freeing.begin(opened)
             return
         self._used_at = self._loop.time()
@@ -174,5 +174,5 @@ class Idleness:
 
 
 def _is_alike(one: ModelSpec, other: ModelSpec) -> bool:
-    """Tell whether callers of one model can be answered by the other; states have names, and no order."""
+    """Tell whether one model can answer the callers of the other. States have names and no order."""
     return (one.signature, set(one.states)) == (other.signature, set(other.states))

@@ -18,7 +18,8 @@ class ModelSlots:
     """Slots by number: the shared ones first, then the bound ones, which come and go with their callers.
 
     Attributes:
-        brief: The slot for inferences that run on the loop, of whatever slot number; None where none can be so brief.
+        brief: The slot of inferences that run on the loop, whichever slot number they were scheduled for; None where no
+            inference can be so brief.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class ModelSlots:
         return bound
 
     def choose(self, number: int, works: Sequence[Work]) -> tuple[Slot, Where]:
-        """Give the slot in which work is to run that was scheduled for this slot number, and where that is."""
+        """Choose the slot for work that was scheduled for this slot number, and what runs it: the loop or a thread."""
         brief = self.brief
         if brief is None:
             return self[number], THREAD
@@ -72,7 +73,7 @@ class ModelSlots:
         return self.brief is not None and not self.brief.has_failed
 
     def end(self, where: Where) -> None:
-        """Take note that what was to run there has ended."""
+        """Record that what `choose` sent there has ended."""
         if self.brief is not None:
             self.brief.end(where)
 
@@ -81,7 +82,7 @@ class ModelSlots:
         return self._bound.pop(number, None)
 
     def free(self) -> None:
-        """Let go of them all, for good, and before them of the compiled model that bound ones are made of."""
+        """Let go of all slots for good, and before that of the compiled model that bound slots are made from."""
         del self._create_bound
         self.brief = None
         self._shared = ()
@@ -112,11 +113,11 @@ class BoundSlot:
             self._slot.cancel()
 
     def profile(self) -> tuple[LayerTime, ...]:
-        """Give what each layer took in the last run; nothing where the slot could not even be made."""
+        """Give what each layer took in the last run; nothing if the slot could not be made."""
         return () if self._slot is None else self._slot.profile()
 
     def free(self) -> None:
-        """Free its states, for good. They may be large: not for the loop."""
+        """Free its states for good. They may be large, so this takes too long for the loop."""
         del self._create
         self._slot = None
 

@@ -19,13 +19,13 @@ from inferwire_server.errors import ServingError, bug
 class Model:
     """A compiled model that takes jobs. It is its own key: two loads of one file are two models.
 
-    A model that is unloaded while idle takes jobs all the same: they wait until it is loaded again. What it takes and
-    gives stays known even if it was unloaded for good, as its jobs may be kept for long.
+    A model that is unloaded while idle still takes jobs: they wait until it is loaded again. `spec` stays known even
+    after the model was unloaded for good, because its jobs may be kept for long.
 
     Attributes:
         priority: The priority of the jobs that name none.
         time_limit_s: How long the jobs that name no limit may take; None for any time.
-        labels: The names of the classes that an output's last dimension counts; empty where nobody gave any.
+        labels: The names of the classes that an output's last dimension counts; empty if none were given.
         terms: What its jobs are scheduled by.
         label_file: The name of the file that the labels are from.
         spec: What it takes and gives.
@@ -76,7 +76,7 @@ class Model:
         return opened.compiled
 
     def open(self, opened: Opened) -> None:
-        """Run in this from now on, after it was unloaded."""
+        """Run in `opened` from now on, after the model was unloaded while idle."""
         self._describe(opened.compiled)
         self.device.open(self, opened)
 

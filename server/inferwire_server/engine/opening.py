@@ -1,6 +1,6 @@
-"""What is done before a model can run: it is compiled and checked, and its slots are made and warmed up: `Opened`.
+"""Opens a model so that it can run: compiles and checks it, makes its slots and warms them up.
 
-All of it takes time and memory, and runs on threads. Knows neither devices nor queues.
+All of this takes time and memory, and runs on threads. Knows neither devices nor queues.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from inferwire_server.errors import ServingError, UnfitSetting
 
 @dataclass(eq=False, slots=True)
 class Opened:
-    """A compiled model and its slots: what there is of a model while it can run, and what its memory goes with."""
+    """A compiled model and its slots: all of a model that takes memory, and exists only while the model can run."""
 
     compiled: CompiledModel
     slots: ModelSlots
 
     def free(self) -> None:
-        """Let go of both, for good. The larger a model is, the longer this takes: not for the loop.
+        """Let go of both for good. This takes longer the larger a model is: too long for the event loop.
 
-        The slots go last. With the last of a model's requests OpenVINO frees it while other threads run Python; with
-        the compiled model it would keep them from that.
+        The slots go last. OpenVINO frees a model with the last reference to it: if a request holds that reference,
+        other threads can run Python meanwhile, but if the compiled model holds it, they cannot.
         """
         del self.compiled
         self.slots.free()
@@ -38,7 +38,7 @@ class Opened:
 def open_model(
     backend: Backend, source: Source, options: ModelOptions, on_warming: Callable[[], object] = lambda: None
 ) -> Opened:
-    """Compile a model, check it, make its slots, and warm these up if the options say so: `on_warming` is called then.
+    """Compile a model, check it, make its slots, and if the options say so call `on_warming` and warm the slots up.
 
     Raises:
         ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched; UnfitSetting where one of the
@@ -53,7 +53,7 @@ def open_model(
     if options.warm_up is not None:
         on_warming()
         _warm_up(opened, options.warm_up)
-    # Rows were checked and zeros were run on pixels: neither of them is a picture.
+    # Only now, because the row check and the warm-up run made-up pixels, which are no encoded pictures.
     return _taking_pictures(opened, options.pictures) if options.pictures else opened
 
 

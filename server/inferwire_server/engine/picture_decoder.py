@@ -30,28 +30,29 @@ _RESAMPLING = {
 _FROM_16_BITS = 1 / 256
 
 _MOST_SCANS = 50
-"""How many scans a JPEG may have. Encoders write a dozen; each takes a look at all pixels, and ten bytes of it."""
+"""How many scans a JPEG may have. Encoders write a dozen. Each scan has the decoder visit all pixels, and may take but
+ten bytes of the file."""
 
 _START, _SCAN, _END = b"\xff\xd8", b"\xda", b"\xd9"
 _MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd7])")
-"""What begins a part of a JPEG that states its length, or ends the file: it is nowhere in what is compressed."""
+"""A marker that begins a segment of a JPEG which states its length, or ends the file. Compressed data has none."""
 
 # Pillow's own limit warns and then refuses by a number of its own; ours is checked before any pixel is decoded.
 Image.MAX_IMAGE_PIXELS = None
 
 
 class UnreadablePictureError(Exception):
-    """A picture that cannot be decoded; its text goes on after what names the picture."""
+    """A picture that cannot be decoded. The error's text goes on a sentence that begins with the picture's name."""
 
 
 class TooManyPixelsError(Exception):
-    """A picture that is over its limit; its text goes on after what names the picture."""
+    """A picture that is over its limit. The error's text goes on a sentence that begins with the picture's name."""
 
 
 def decode(content: bytes, pictures: Pictures, size: Size | None) -> tuple[Pixels, int]:
-    """Decode a picture, upright and in RGB, and make it that large where one resizes.
+    """Decode a picture, upright and in RGB, and resize it to `size` if `pictures` say so.
 
-    Gives also how many pixels the file has.
+    Also gives how many pixels the file has.
 
     Transparency is left out: the colours are those that the file has below it.
 
@@ -88,7 +89,7 @@ def _check_scans(content: bytes) -> None:
 
 
 def _scans(content: bytes) -> int:
-    """Count the scans of a JPEG. What looks like one elsewhere, as in a thumbnail or behind the end, is none."""
+    """Count the scans of a JPEG. Bytes that look like one elsewhere, as in a thumbnail or after the end, are none."""
     scans, at = 0, len(_START)
     while (marker := _MARKER.search(content, at)) is not None and (kind := marker[1]) != _END:
         scans += kind == _SCAN
@@ -98,7 +99,7 @@ def _scans(content: bytes) -> int:
 
 def _as_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
-        # Pillow would cut what is above 255 off, which makes all of a 16-bit picture white.
+        # Pillow would clip all values to 255, which makes a 16-bit picture white.
         image = Image.fromarray((np.asarray(image) * _FROM_16_BITS).astype(np.uint8))
     if image.mode == "P":
         # Straight to RGB, a palette with transparency would lose it with a warning.

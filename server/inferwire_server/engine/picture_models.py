@@ -1,7 +1,7 @@
 """Models whose callers send encoded pictures: the bytes come as strings and reach the model as pixels.
 
-A slot decodes on its own thread, before its inference. To the rest of the server the input is one of strings;
-the limits here are on what a call's pictures are together, `picture_decoder` has those of one.
+A slot decodes on its own thread, before its inference. To the rest of the server the input is one of strings.
+The limits here are on all pictures of a call together; `picture_decoder` has those on one picture.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from inferwire_server.engine.picture_decoder import (
 from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
 
 READ_TOGETHER = 64
-"""How many times as many pixels all files of an inference may have together as one file may have.
+"""All files of an inference together may have this many times the pixels that one file may have.
 
-Resized as the model takes them, which is what is held in memory, they may have as many together as one file may have,
-or as one picture of the model's size has if that is more.
+Resized as the model takes them, which is what is held in memory, all pictures together may have as many pixels as one
+file may have, or as one picture of the model's size has if that is more.
 """
 
 
@@ -45,7 +45,7 @@ class PictureModel:
     """A compiled model some of whose inputs take encoded pictures.
 
     Attributes:
-        decoders: Those of these inputs, by position.
+        decoders: The decoders of these inputs, by the input's position.
         spec: What it takes and gives, with strings for the pictures.
     """
 
@@ -100,7 +100,7 @@ class PictureModel:
         return self._compiled.export()
 
     def over(self, slots: Iterable[Slot]) -> ModelSlots:
-        """Make the model's slots of those that take pixels."""
+        """Make the model's slots, each on top of one that takes pixels."""
         shared = [PictureSlot(slot, self.decoders) for slot in slots]
         return ModelSlots(shared, lambda: self.create_slot(keeps_states=True))
 
@@ -151,7 +151,7 @@ class PictureSlot:
         return self._slot.profile()
 
     def check_is_wanted(self) -> None:
-        """Raise CANCELLED where the inference under way is not wanted any more."""
+        """Raise CANCELLED if the inference under way was cancelled."""
         if self._is_cancelled:
             raise ServingError(Code.CANCELLED, "the inference was cancelled")
 

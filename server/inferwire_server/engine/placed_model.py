@@ -21,7 +21,8 @@ class PlacedModel:
 
     Attributes:
         opened: What it runs in; None while it is unloaded until its next job.
-        is_on_loop: Whether its last run was on the loop, where one inference runs at a time whatever slots are idle.
+        is_on_loop: Whether its last run was on the loop, where one inference runs at a time however many slots are
+            idle.
     """
 
     opened: Opened | None
@@ -37,7 +38,7 @@ class PlacedModel:
         return self.opened.slots
 
     def gathers(self, work: Work) -> bool:
-        """Whether work should wait for what comes in the same turn of the loop, to run with it as one inference."""
+        """Whether work should wait for other jobs of the same turn of the loop, to run with them as one inference."""
         return self.is_on_loop and self.batching is not None and work.executions < self.batching.most_stacked(work)
 
     def count_run(self, run: SlotRun, seconds: float) -> None:

@@ -1,6 +1,6 @@
-"""Proof, at load, that a model keeps rows apart: the same rows alone and together give the same.
+"""Checks, at load, that a model keeps rows apart: the same rows must give the same outputs alone and together.
 
-A first dimension that may be of any length does not say that rows are independent: a model may
+A first dimension that may be of any length does not prove that rows are independent: a model may
 normalise over all of them. Such a model would answer one caller with another's data mixed in.
 """
 
@@ -23,13 +23,13 @@ from inferwire_server.engine.row_ports import cannot_be_batched, check_can_be_ba
 from inferwire_server.errors import ServingError
 
 _TOLERANCES = {"f64": 1e-6, "f32": 1e-4, "f16": 1e-2, "bf16": 4e-2}
-"""By precision of the inference, how far a value may be off, as a part of the largest in its row."""
+"""How far a value may be off, as a part of the largest value in its row, by precision of the inference."""
 
 _LEAST_SCALE = 0.1
 """The least scale that a row is measured by, as a part of the largest value of all rows."""
 
 _TRIED_LENGTHS = (1, 8, 32, 64, 224)
-"""What free dimensions are tried with, one after the other, until the model takes its input."""
+"""The lengths that free dimensions are tried with, one after the other, until the model takes its input."""
 
 _LARGEST_SAMPLE = 8
 """How many rows are enough to tell."""
@@ -44,7 +44,7 @@ def check_rows_are_independent(spec: ModelSpec, slot: Slot, batching: Batching, 
     check_can_be_batched(spec, batching)
     works, alone = _run_alone(spec, slot, batching)
     tolerance = _tolerance(properties)
-    # Rows that are mixed in pairs agree with themselves in an odd number, and the other way round.
+    # An even and an odd number of rows: a model may mix rows in one of the two cases only.
     for count in sorted({count for count in (2, 3, len(works)) if 2 <= count <= len(works)}):
         try:
             joined = join(works[:count])
@@ -59,7 +59,7 @@ def check_rows_are_independent(spec: ModelSpec, slot: Slot, batching: Batching, 
 
 
 def _run_alone(spec: ModelSpec, slot: Slot, batching: Batching) -> tuple[list[Work], list[tuple[Tensor, ...]]]:
-    """Run each of some rows by itself, of the first lengths that the model takes."""
+    """Run each of some made-up rows by itself, with the first of the tried lengths that the model takes."""
     wanted = tuple(range(len(spec.outputs)))
     refused = ServingError(Code.INTERNAL, "there are none of whole bytes")
     for length in _TRIED_LENGTHS:
@@ -83,7 +83,7 @@ def _row(port: PortSpec, length: int, random: np.random.Generator, scale: float)
         words = [f"word {number:.3f}".encode() for number in random.random(shape).ravel()]
         return Tensor(port.element_type, shape, strings.pack(words))
     if port.element_type.is_packed:
-        # Two small numbers of four bits in each byte, which are some numbers of other types.
+        # Two small numbers in each byte where the type has four bits; in other packed types, some other numbers.
         size = port.element_type.byte_size(shape)
         return Tensor(port.element_type, shape, bytes(byte & 0x33 for byte in random.bytes(size)))
     return Tensor(port.element_type, shape, _values(port.element_type, scale * random.random(shape)))
@@ -95,7 +95,7 @@ def _length(dimension: Dimension, wanted: int) -> int:
 
 
 def _values(element_type: ElementType, uniform: Array) -> bytes:
-    """Write numbers from 0 to 1 as a type: as they are, or stretched to a few small whole ones."""
+    """Encode numbers from 0 to 1 as an element type: as they are, or scaled to small whole numbers."""
     if element_type.name == "bf16":
         return bf16.from_float32(uniform.astype(np.float32)).tobytes()
     if element_type.name == "boolean":
@@ -125,7 +125,8 @@ def _agree(expected: Sequence[Tensor], got: Sequence[Tensor], tolerance: float) 
     pairs = zip(expected, got, strict=True)
     rows = [(numbers(row).astype(np.float64), numbers(other).astype(np.float64)) for row, other in pairs]
     scales = [float(np.max(np.abs(row), initial=0.0, where=np.isfinite(row))) for row, _ in rows]
-    # A row is measured by its own scale, but one of values near zero would be measured by its rounding errors.
+    # Each row is measured by its own scale, but not by less than this: a row of values near zero would be measured by
+    # its rounding errors.
     least = max(scales) * _LEAST_SCALE
     return all(
         np.allclose(other, row, rtol=0.0, atol=tolerance * max(scale, least), equal_nan=True)

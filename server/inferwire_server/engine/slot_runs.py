@@ -1,7 +1,7 @@
-"""What a slot does with jobs: runs them as one inference, and each execution alone if that fails.
+"""How a slot runs its jobs: as one inference, and each execution alone if that fails.
 
-Blocks, and knows neither threads nor the loop. Whatever a slot raises becomes an outcome: a slot that did not report
-would be lost.
+The calls block. This module knows neither threads nor the event loop. Whatever a slot raises becomes an outcome,
+because a slot whose run never reports would stay busy for ever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _Held: TypeAlias = tuple[Job, Work]
-"""A job and its work, which is held here as the job drops its own when it is cancelled."""
+"""A job and its work. The work is held here because a job drops its own when it is cancelled."""
 
 
 class SlotRun:
@@ -32,7 +32,7 @@ class SlotRun:
 
     Attributes:
         outcomes: What each job gave, once all steps are done.
-        fell_apart: Whether they failed as one inference, and each execution then ran alone.
+        fell_apart: Whether the jobs failed as one inference, and each execution then ran alone.
         slot: What runs them.
     """
 
@@ -44,7 +44,7 @@ class SlotRun:
         self._held: Sequence[_Held] = [(job, job.work) for job in jobs]
 
     def steps(self) -> Iterator[None]:
-        """Run one inference at each step. Raises nothing: an error outside an inference is every job's outcome."""
+        """Run one inference per step. Raises nothing: an error outside an inference becomes every job's outcome."""
         try:
             job, work = self._held[0]
             if len(self._held) == 1 and work.executions == 1:
@@ -52,7 +52,7 @@ class SlotRun:
             else:
                 yield from self._run_several()
         except GeneratorExit:
-            raise  # the loop has ended, and nobody waits any more
+            raise  # the event loop has ended: there is nothing to report to
         except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
             self.fail(self._failure(error))
 
@@ -61,7 +61,7 @@ class SlotRun:
         self.outcomes = [error] * len(self._held)
 
     def go_on_in(self, slot: Slot) -> None:
-        """Have another slot run the steps that are left. For whoever takes the steps, between two of them."""
+        """Have another slot run the remaining steps. Called between two steps, by the code that iterates over them."""
         self.slot = slot
 
     def cancel(self) -> None:
@@ -70,7 +70,7 @@ class SlotRun:
 
     @property
     def given(self) -> list[Work]:
-        """The work whose outputs are among the outcomes. Looking at states does not count."""
+        """The work that gave outputs. Work that accesses states does not count."""
         given: list[Work] = []
         for position, (_, work) in enumerate(self._held):
             outcome = self.outcomes[position]
@@ -83,7 +83,10 @@ class SlotRun:
         return given
 
     def _run_several(self) -> Iterator[None]:
-        """Run together what may run together. Jobs that were cancelled meanwhile are left out."""
+        """Run the jobs as one inference; if they may not run so, or it fails, run each execution alone.
+
+        Jobs that were cancelled meanwhile are left out.
+        """
         wanted = [held for held in self._held if held[0].error is None]
         _, first = self._held[0]
         if not first.one_by_one and sum([work.executions for _, work in wanted]) > 1:
@@ -113,7 +116,7 @@ class SlotRun:
         return self._outcome(self._run, work, ((job, work),), _transforms_for(job, work))
 
     def _run_together(self, wanted: Sequence[_Held]) -> Sequence[Result] | None:
-        """Run several as one inference; None if it failed and each is to run alone, so that a bad input fails alone."""
+        """Run jobs as one inference; None if it failed. Each is then to run alone, so that only bad inputs fail."""
         works = [work for _, work in wanted]
         outcome = self._outcome(lambda: split(self._run(join(works), wanted), [count_rows(work) for work in works]))
         if not isinstance(outcome, ServingError):
@@ -121,12 +124,12 @@ class SlotRun:
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
 
     def _with_those_that_left(self, wanted: Sequence[_Held], found: Sequence[Result]) -> list[Outcome]:
-        """Give the jobs that ran their results, and those that were cancelled before it their errors."""
+        """Give each job's outcome: its result if it ran, its error if it was cancelled before the run."""
         results = {job: result for (job, _), result in zip(wanted, found, strict=True)}
         return [results.get(job, job.error or ()) for job, _ in self._held]
 
     def _run(self, work: Work, wanted: Sequence[_Held], transforms: Transforms = ()) -> tuple[Tensor, ...]:
-        """Run work as one inference for the jobs that want it, or look at the slot's states."""
+        """Run work as one inference for the jobs that want it, or access the slot's states."""
         if work.states is not None:
             return self.slot.access(work.states)
         try:
@@ -138,7 +141,7 @@ class SlotRun:
                     break
 
     def _for_caller(self, job: Job, work: Work, outputs: tuple[Tensor, ...]) -> Result:
-        """Make what its caller gets of the outputs that a job has from a run with others."""
+        """Turn a job's part of a shared run's outputs into what its caller gets."""
         return self._outcome(_transformed, job, work, outputs) if work.transforms or work.copied else outputs
 
     def _profile(self, wanted: Sequence[_Held]) -> None:
@@ -151,7 +154,8 @@ class SlotRun:
         try:
             return call(*args)
         except ServingError as error:
-            # Its frames hold the inputs, and one of them what is returned here: only the collector would free those.
+            # The error's traceback holds the inputs, and a frame in it holds the error: only the garbage collector
+            # would free this cycle.
             error.__cause__ = error.__context__ = None
             return error.with_traceback(None)
         except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
@@ -162,7 +166,7 @@ class SlotRun:
 
 
 def _transformed(job: Job, work: Work, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Transform outputs, and copy those that outlive the job: a view would hold the memory of all that ran together."""
+    """Transform outputs, and copy those that outlive the job: a view would keep the memory of the whole run."""
     if work.transforms:
         pairs = zip(_transforms_for(job, work), outputs, strict=True)
         outputs = tuple([tensor if transform is None else transform(tensor) for transform, tensor in pairs])
@@ -175,7 +179,7 @@ def _transforms_for(job: Job, work: Work) -> Transforms:
 
 
 def _transform(job: Job, transform: Transform, tensor: Tensor) -> Tensor:
-    """Transform an output, unless its job was cancelled: the memory it would go to may be in other use by now."""
+    """Transform an output, unless its job was cancelled: the memory it would be written to may be reused by now."""
     if job.error is not None:
         raise job.error
     return transform(tensor)

@@ -14,8 +14,8 @@ class NoThread(Exception):
 class ThreadPool:
     """As many threads as calls were ever in flight at once, up to a limit; idle ones wait for the next call.
 
-    Why not the standard library's executor: that one keeps a call in its queue although the system gave no thread for
-    it, and the interpreter waits for its threads at exit.
+    The standard library's executor will not do: it keeps a call in its queue even if the system gave no thread for it,
+    and the interpreter waits for its threads at exit.
     """
 
     def __init__(self, name: str, limit: int | None = None) -> None:
@@ -29,9 +29,10 @@ class ThreadPool:
         return f"<ThreadPool {self._name}: {self._busy}/{len(self._threads)} busy>"
 
     def run(self, call: Callable[[], None]) -> None:
-        """Run a call that does not raise. The caller says `done` when it has ended.
+        """Run a call, which must not raise. The caller has to call `done` when it has ended.
 
-        Where the pool may have no more threads, or the system gives none, the call waits for one of the pool's own.
+        If the pool is at its limit, or the system gives no further thread, the call waits for one of the pool's
+        threads.
 
         Raises:
             NoThread: If the pool has no thread at all; the call does not run.
