@@ -1,4 +1,4 @@
-"""API keys: which an operator's file names, and whether what a caller shows is one of them."""
+"""API keys: which ones an operator's file lists, and whether the key that a caller shows is one of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VISIBLE = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ApiKeys:
-    """Keys, of which only digests are kept: to look one up takes as long whatever it has in common with another."""
+    """Keys, of which only digests are kept, so that how long a lookup takes says nothing about how close a guess is."""
 
     digests: frozenset[bytes]
 
@@ -28,7 +28,7 @@ class ApiKeys:
         return len(self.digests)
 
     def have(self, digest: bytes) -> bool:
-        """Tell whether what was a key is one still."""
+        """Tell whether this is the digest of one of the keys. A caller may show a key that is one no longer."""
         return digest in self.digests
 
     @staticmethod
@@ -56,5 +56,5 @@ class ApiKeys:
 
 
 def digest_of(key: str) -> bytes:
-    """Give what a key is known by here."""
+    """Give the digest by which the server knows a key."""
     return sha256(key.encode("utf-8", "surrogatepass")).digest()

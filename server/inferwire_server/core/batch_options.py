@@ -1,6 +1,6 @@
-"""A model's batching in parts, as flags, settings and callers ask for it, and how the parts make a whole.
+"""A model's batching options, as flags, settings and callers give them, and how they are combined.
 
-Those who can give compile properties alone say it in these; OpenVINO does not see them.
+A caller that can give only compile properties gives the options as properties, which OpenVINO does not see.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ NAMES = {
     "max_batch_delay_us": MAX_BATCH_DELAY_US,
     "preferred_batches": PREFERRED_BATCHES,
 }
-"""The properties by what they are called elsewhere."""
+"""The properties, by what the same options are called in flags and settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """What one of those says who may: the server's flags, a model's settings, whoever compiles it; None for nothing.
+    """What one source says: the server's flags, a model's settings, or the caller that compiles it; None for nothing.
 
     Attributes:
         max_batch: The most rows of one inference; up to 1 for no batches.
@@ -42,7 +42,7 @@ class BatchOptions:
     preferred_batches: tuple[int, ...] | None = None
 
     def over(self, below: BatchOptions) -> BatchOptions:
-        """Give these, and where they say nothing, those below: of the sizes, those that are no larger than a batch."""
+        """Give these options, and where they say nothing those below, except for sizes that are larger than a batch."""
         sizes, most = below.preferred_batches, self.max_batch
         if sizes is not None and most is not None:
             sizes = tuple(size for size in sizes if size <= most)
@@ -53,10 +53,10 @@ class BatchOptions:
         )
 
     def batching(self, below: BatchOptions | None = None) -> Batching | None:
-        """Say how jobs are put together where others are by those below; None if they are not.
+        """Say how jobs are batched by these options and, where they say nothing, those below; None if they are not.
 
         Raises:
-            UnfitSetting: For one of these that does not go with what else is said.
+            UnfitSetting: For one of these options that does not go with the others.
         """
         said = self if below is None else self.over(below)
         if said.max_batch is None:
@@ -69,22 +69,22 @@ class BatchOptions:
         try:
             return Batching(said.max_batch, (said.max_batch_delay_us or 0) / 1e6, said.preferred_batches or ())
         except ServingError as error:
-            # A number of rows and a delay go together, whatever they are.
+            # Only the sizes can be wrong here: any number of rows goes with any delay.
             raise UnfitSetting(["preferred_batches"], error.message) from error
 
 
 class Divided(NamedTuple):
-    """Properties, and what they said of batching."""
+    """Batching options, and the properties that are left without them."""
 
     batches: BatchOptions
     properties: Properties
 
 
 def divide(properties: Properties) -> Divided:
-    """Take what properties say of batching out of them.
+    """Divide properties into batching options and the others.
 
     Raises:
-        ServingError: INVALID_INPUT for a value that is none, or a property that is not known.
+        ServingError: INVALID_INPUT for a value that an option cannot have, or an option that is not known.
     """
     own = {name: value for name, value in properties.items() if name.startswith(_OWN)}
     for name in own:
@@ -99,7 +99,7 @@ def divide(properties: Properties) -> Divided:
 
 
 def as_property(unfit: UnfitSetting) -> ServingError:
-    """Say of what does not go together which property says it."""
+    """Turn an unfit option into an error that names its property."""
     return invalid_input(f"property {NAMES['.'.join(unfit.setting)]}: {unfit.reason}")
 
 
@@ -112,7 +112,7 @@ def _numbers(name: str, value: PropertyValue) -> tuple[int, ...]:
 
 
 def _number(name: str, value: PropertyValue) -> int:
-    """Read a whole number; as text too, as OpenVINO takes all its properties."""
+    """Read a whole number, also if it is text, because OpenVINO takes its own properties as text, too."""
     is_text = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(_LARGEST))
     number = int(str(value)) if is_text else value
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= _LARGEST:

@@ -1,6 +1,6 @@
 """Boxes: parts of tensors between two corners.
 
-numpy lets other threads run while it copies them, `tobytes` and `bytes` do not.
+Copies are numpy's, because numpy lets other threads run while it copies; `tobytes` and `bytes` do not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def cut(tensor: Tensor, box: Box) -> Tensor:
 
 
 def paste(tensor: Tensor, box: Box, part: Tensor) -> Tensor:
-    """Give a tensor anew, with a part of this shape and type in a box.
+    """Give a copy of a tensor in which `part` takes the place of what lay in the box.
 
     Raises:
         ServingError: INVALID_INPUT as `cut`, or if the part does not fit the box.

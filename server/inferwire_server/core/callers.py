@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class CallerKind(StrEnum):
-    """By what a caller is told from others."""
+    """What tells a caller from others."""
 
     SESSION = "session"
     CONNECTION = "connection"
@@ -19,7 +19,7 @@ class Caller(NamedTuple):
     """A caller, made once for a session or a connection. Callers that are equal are one, and share its turns.
 
     Attributes:
-        identity: What no other of its kind has. It is kept with the caller's jobs, and small.
+        identity: A value that no other caller of its kind has. It is kept with the caller's jobs, and so is small.
     """
 
     kind: CallerKind
@@ -30,15 +30,15 @@ class Caller(NamedTuple):
 
 
 def of_session() -> Caller:
-    """Make the caller that a new session is, whatever connections it goes on with."""
+    """Make the caller for a new session, which stays the same when the session goes on with another connection."""
     return Caller(CallerKind.SESSION, object())
 
 
 def of_connection() -> Caller:
-    """Make the caller that a new connection is."""
+    """Make the caller for a new connection."""
     return Caller(CallerKind.CONNECTION, object())
 
 
 def at_host(host: str) -> Caller:
-    """Give the caller that all connections from a host are."""
+    """Give the caller that all connections from a host share."""
     return Caller(CallerKind.HOST, host)

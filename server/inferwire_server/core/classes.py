@@ -41,6 +41,6 @@ def top_classes(tensor: Tensor, count: int, labels: Sequence[str] = ()) -> Tenso
 def _largest(row: np.ndarray[Any, np.dtype[Any]], count: int) -> list[int]:
     if row.dtype.kind == "f":
         return np.argsort(-row, kind="stable")[:count].tolist()
-    # Not every integer has its opposite. Sorted backwards and read backwards, equal ones stay in their order.
+    # Not every integer can be negated. Sorting the reversed row and reversing the result keeps equal ones in order.
     backwards = np.argsort(row[::-1], kind="stable")[::-1][:count]
     return (row.size - 1 - backwards).tolist()

@@ -16,7 +16,7 @@ def labels_fit(port: PortSpec, labels: Sequence[str]) -> bool:
 
 
 def check_labels(spec: ModelSpec, labels: Sequence[str]) -> None:
-    """Refuse labels of which there are not as many as an output has classes.
+    """Refuse labels if no output has as many classes as there are labels.
 
     Raises:
         UnfitSetting: With the outputs' shapes.

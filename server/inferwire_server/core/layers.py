@@ -12,7 +12,7 @@ from inferwire_proto.properties import Properties
 from inferwire_server.core.specs import ModelSpec, PortSpec
 
 DYNAMIC_TYPE = ElementType("dynamic", wire=0, bits=0, storage=np.dtype(np.void))
-"""The type of what a runtime graph leaves empty, as the bias of a product that has none. No tensor is of it."""
+"""The type of a port that a runtime graph leaves empty, as the bias of a product that has none. No tensor is of it."""
 
 
 class LayerStatus(Enum):

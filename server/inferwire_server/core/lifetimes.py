@@ -9,11 +9,11 @@ K = TypeVar("K")
 
 
 class Lifetimes(Generic[K]):
-    """What ends so long after it began. Time is an argument, and never goes back: what began first ends first."""
+    """Entries that all live equally long. Time is an argument and never goes back: the first to begin ends first."""
 
     def __init__(self, lifetime_s: float) -> None:
         self._lifetime_s = lifetime_s
-        # A plain dict finds its first entry ever more slowly as entries before it go.
+        # Not a plain dict, which finds its first entry ever more slowly as entries before it are removed.
         self._ends: OrderedDict[K, float] = OrderedDict()
 
     def __len__(self) -> int:
@@ -28,14 +28,14 @@ class Lifetimes(Generic[K]):
         return next(iter(self._ends.values()), None)
 
     def begin(self, each: K, now: float) -> None:
-        """Have something end in its time, unless it is stopped before."""
+        """Have an entry end after the lifetime, unless it is stopped before."""
         self._ends[each] = now + self._lifetime_s
 
     def stop(self, each: K) -> None:
-        """Have something not end, if it has begun."""
+        """Forget an entry, if it has begun, so that it does not end."""
         self._ends.pop(each, None)
 
     def pop_ended(self, now: float) -> K | None:
-        """Take what has ended, the first of it; None where nothing has."""
+        """Take the first entry that has ended; None if none has."""
         end = self.next_end
         return None if end is None or end > now else self._ends.popitem(last=False)[0]

@@ -13,7 +13,7 @@ class Loan:
         pid: The client's process.
         descriptor: The number under which that process has the file open.
         byte_size: The file's size.
-        nonce: What is at its end.
+        nonce: The bytes at the file's end, which prove that the file is the client's.
     """
 
     pid: int

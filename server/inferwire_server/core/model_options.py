@@ -21,11 +21,11 @@ class Preprocessing:
     """What is built into a model before it is compiled.
 
     Attributes:
-        calls: Those on OpenVINO's PrePostProcessor, in order.
-        reshape: New shapes of the inputs that come of it.
-        setting: Where the setting lies that asks for it, if one does.
-        added_outputs: What it gives after its own outputs.
-        names: What its inputs and outputs are called then; new shapes are by these names.
+        calls: The calls on OpenVINO's PrePostProcessor, in order.
+        reshape: New shapes of the inputs that the model has after these calls.
+        setting: The path of the setting that asks for it; empty if none does.
+        added_outputs: The outputs that the model gives after its own.
+        names: What the model's inputs and outputs are called after that; `reshape` is by these names.
         reshape_positions: New shapes of inputs that no name tells apart, by position.
     """
 
@@ -41,10 +41,10 @@ class Preprocessing:
 class Source:
     """Where a model is read from, and what is done to it then: new shapes first.
 
-    One that `is_compiled` is what `CompiledModel.export` once gave. A shape or the preprocessing of "" is that of the
-    only input. `free` names inputs that take every length, with "" for all. `batch` is the length of every input's
-    batch dimension. `stated` is what its inputs and outputs are said to be. With `by_settings` it is the operator's
-    settings that say all this, and not a caller.
+    A file that `is_compiled` is what `CompiledModel.export` once gave. A shape or the preprocessing of "" is that of
+    the only input. `free` names inputs that take every length, with "" for all. `batch` is the length of every input's
+    batch dimension. `stated` is what a configuration says of its inputs and outputs. With `by_settings`, all this comes
+    from the operator's settings, and not from a caller.
     """
 
     path: Path
@@ -62,7 +62,7 @@ class Pictures:
     """How encoded pictures become the pixels that an input takes.
 
     Attributes:
-        resize: The algorithm that makes them as large as the input; None for pictures that are.
+        resize: The algorithm that makes them as large as the input; None if pictures have to be as large already.
         max_pixels: The most pixels that one of them may have.
     """
 

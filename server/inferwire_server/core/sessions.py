@@ -1,7 +1,7 @@
-"""Clients' sessions: who is there, who has just gone, and whose things are to be freed.
+"""Clients' sessions: which are open, which have lost their connection a short time ago, and which have ended.
 
-A session lives while a stream of its is open, and after the last one until its lease runs out. What it owns is kept
-elsewhere.
+A session lives while a stream of it is open, and after the last one until its lease runs out. What it owns is kept
+elsewhere, and freed there when it ends.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from inferwire_server.errors import ServingError
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """A client's, which `Sessions` alone changes. What it owns is kept by the services, under the session.
+    """A client's session, which `Sessions` alone changes. The services keep what it owns, under the session.
 
     Attributes:
         streams: How many are open.
-        key: What the API key is known by that it was last opened with, if one was shown.
-        caller: What its client is for turns among callers.
+        key: The digest of the API key that it was last opened with; None if no key was shown.
+        caller: Who its client is for turns among callers.
     """
 
     id: str
@@ -67,10 +67,10 @@ class Sessions:
         return self._left.next_end
 
     def attach(self, session_id: str, client: str, key: bytes | None = None) -> Session:
-        """Open a session, or resume the one of this id; with a key it is that key's from now on.
+        """Open a session, or resume the one of this id. A key, if given, is its key from now on.
 
         Raises:
-            ServingError: SESSION_EXPIRED if the id names none that lives.
+            ServingError: SESSION_EXPIRED if no session of this id lives.
         """
         session = self.get(session_id) if session_id else self._open(client)
         session.streams += 1
@@ -97,7 +97,7 @@ class Sessions:
         return session
 
     def expire(self, now: float) -> list[Session]:
-        """Take out the sessions whose lease has run out."""
+        """Remove the sessions whose lease has run out, and give them."""
         ended: list[Session] = []
         while (session := self._left.pop_ended(now)) is not None:
             session.has_ended = True

@@ -17,7 +17,7 @@ PortKey: TypeAlias = str | int
 """How a caller names a port: by one of its names, or by its position."""
 
 _MOST_SHAPES_KEPT = 512
-"""Of how many shapes a model remembers that they fit: callers send tensors alike again and again."""
+"""How many shapes that fit it a model remembers: callers send tensors of the same shapes again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PortSource:
 class PortSpec:
     """One input or output of a model.
 
-    Its layout is as OpenVINO writes it: "[N,C,H,W]", empty where nobody said. Outputs have a source.
+    Its layout is as OpenVINO writes it: "[N,C,H,W]", empty where none is set. Outputs have a source.
     """
 
     names: frozenset[str]
@@ -93,8 +93,8 @@ class ModelSpec:
 
     Attributes:
         states: The names of the states it keeps.
-        sinks: The nodes that write them, as its graph has them before it is compiled, with their first outputs.
-        rt_info: What its file says of it beside the graph, by name: a text each, or a table of what is below.
+        sinks: The nodes that write these states in the graph before it is compiled, each with its first output.
+        rt_info: What the model's file says beside the graph, by name: texts, and tables of more of them.
     """
 
     name: str
@@ -108,7 +108,7 @@ class ModelSpec:
     def signature(self) -> int:
         """A number that is equal for models with equal ports, and never 0.
 
-        Of a port's names only the protocol's counts: others the runtime invents, anew each time it compiles.
+        Of a port's names only the protocol's counts, because the runtime invents others anew each time it compiles.
         """
         ports = [(port.oip_name, port.element_type.name, port.shape_text) for port in (*self.inputs, *self.outputs)]
         text = repr((len(self.inputs), ports)).encode()
@@ -139,7 +139,7 @@ class ModelSpec:
         return self.inputs[self._index_of_input(key)]
 
     def check_input(self, key: PortKey, element_type: ElementType, shape: tuple[int, ...]) -> None:
-        """Refuse an input by all but its bytes.
+        """Refuse an input by its name, type or shape. Its bytes are not checked.
 
         Raises:
             ServingError: INVALID_INPUT if it is unknown, or does not fit.
@@ -147,10 +147,10 @@ class ModelSpec:
         self._checked_shape(self._index_of_input(key), element_type, shape, 1)
 
     def arrange(self, given: Iterable[tuple[PortKey, Tensor]], count: int = 1) -> tuple[Tensor, ...]:
-        """Put a caller's inputs into the model's order, or those of a stack of so many executions.
+        """Put a caller's inputs into the model's order. They may be those of a stack of `count` executions.
 
-        What very many strings are is left to the slot that reads them to see, with the same sentence. So many of a
-        stack are refused: where one execution's end and the next one's begin, only who has looked at them knows.
+        Very many strings are not checked here but by the slot that reads them, with the same sentence. In a stack so
+        many are refused: where one execution's strings end and the next one's begin is known only after reading them.
 
         Raises:
             ServingError: INVALID_INPUT if one is unknown, missing, given twice, or does not fit.
@@ -217,7 +217,7 @@ class ModelSpec:
         return invalid_input(f"{kind} {what} of model '{self.name}' is not known, expected one of {known or 'none'}")
 
     def prefix_of(self, index: int) -> str:
-        """Begin a sentence about an input."""
+        """Give the beginning of a sentence about an input."""
         return f"input '{self.inputs[index].oip_name}' of model '{self.name}'"
 
     def _check_values(self, index: int, tensor: Tensor, count: int) -> None:
@@ -227,7 +227,7 @@ class ModelSpec:
             raise invalid_input(f"{self.prefix_of(index)} has too many strings for a stack of {count} executions")
 
     def _check_shape(self, index: int, element_type: ElementType, shape: tuple[int, ...], count: int) -> int | None:
-        """Refuse a tensor by its type and shape; give how many bytes are one, None where their values count as well."""
+        """Refuse a tensor by its type and shape; give how many bytes it has to have, None if values count too."""
         port, prefix = self.inputs[index], self.prefix_of(index)
         if element_type is not port.element_type:
             raise invalid_input(f"{prefix} has element type {element_type.name}, expected {port.element_type.name}")

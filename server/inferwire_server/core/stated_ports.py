@@ -1,6 +1,6 @@
-"""What a configuration says that a model takes and gives, and whether the model does.
+"""What a configuration says of a model's inputs and outputs, and whether the model fits that.
 
-What it says more closely than the model, as a length where any would do, is what the model is to be.
+Where the configuration is narrower than the model, as one length where the model takes any, the model is to become so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ANY = Dimension(0, None)
 
 @dataclass(frozen=True, slots=True)
 class StatedPort:
-    """What is said of one input or output; None where nothing is. A length of -1 may be any that the model takes."""
+    """What is said of one input or output; None for nothing. A length of -1 stands for any that the model takes."""
 
     element_type: ElementType | None = None
     dims: tuple[int, ...] | None = None
@@ -30,8 +30,8 @@ class StatedPorts:
     """What is said of a model's inputs and outputs, by name.
 
     Attributes:
-        source: Who says it, as an error names it.
-        most_rows: The most rows of a batch, which dimensions then leave out; 0 where they are whole shapes.
+        source: Where it is said, as an error names it.
+        most_rows: The most rows of a batch; dimensions then leave the batch's out. 0 if they are whole shapes.
     """
 
     source: str
@@ -40,7 +40,7 @@ class StatedPorts:
     most_rows: int = 0
 
     def without_shapes(self, names: Iterable[str]) -> StatedPorts:
-        """Give what is said but for the shapes of these inputs, and those of outputs, which come of them; "" is all."""
+        """Leave out the shapes of these inputs ("" for all), and those of outputs, which follow from them."""
         others = set(names)
         if not others:
             return self
@@ -50,7 +50,7 @@ class StatedPorts:
         return replace(self, inputs=inputs, outputs=outputs)
 
     def input_shapes(self, ports: Sequence[PortSpec]) -> dict[int, Shape]:
-        """Check a model's inputs, and give the shapes of those that are to have others, by position.
+        """Check a model's inputs, and give the new shapes of those that are to have another, by position.
 
         Raises:
             ServingError: MODEL_FAILED naming all that is not as it is said.
@@ -91,14 +91,14 @@ class StatedPorts:
         return shapes
 
     def _fitted(self, dims: Sequence[int], port: PortSpec) -> Shape:
-        """Give the shape that a port has by both, the model and the dimensions; None where there is none."""
+        """Give the shape that fits both the model's port and the dimensions said; None if none does."""
         rows = [-1] if self.most_rows else []
         lengths = [*rows, *dims]
         own = port.shape if port.shape is not None else (_ANY,) * len(lengths)
         if len(own) != len(lengths):
             return None
         if self.most_rows:
-            # A model for one row at a time becomes one for as many as come, unless no more may come.
+            # A model for a fixed number of rows becomes one for any number, unless a batch has no more than one.
             one = self.most_rows == 1 and own[0].admits(1)
             own = (Dimension(1, 1) if one else _ANY if own[0].is_static else own[0], *own[1:])
         pairs = list(zip(own, lengths, strict=True))

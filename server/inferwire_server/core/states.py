@@ -10,7 +10,7 @@ from inferwire_server.core.tensors import Tensor
 
 @dataclass(frozen=True, slots=True)
 class ReadStates:
-    """Give the tensors of the states of these names, in this order; of all, in the spec's, where there are none."""
+    """Read the tensors of the states of these names, in this order; without names those of all, in the spec's order."""
 
     names: tuple[str, ...] = ()
 
@@ -24,7 +24,7 @@ class WriteStates:
 
 @dataclass(frozen=True, slots=True)
 class ResetStates:
-    """Make the states of these names what they were before the first inference; all where there are none."""
+    """Make the states of these names what they were before the first inference; without names all of them."""
 
     names: tuple[str, ...] = ()
 

@@ -1,6 +1,6 @@
 """Whether bytes are a tensor of the type and shape that they are said to be, whatever model it is for.
 
-Its sentences go on after a `prefix`, which names whose tensor it is.
+The sentences of its errors begin with a `prefix`, which names the tensor.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from inferwire_server.core.tensors import MOST_DIMENSIONS, Tensor, describe, wri
 from inferwire_server.errors import ServingError, invalid_input
 
 _MOST_ELEMENTS = 2**56
-"""How many elements a shape may have beside its zeros: more cannot be addressed, though nothing is there."""
+"""How many elements a shape with a 0 in it may have without its zeros. Runtimes cannot address more, though the tensor
+is empty."""
 
 _FEW_BYTES = 1 << 12
-"""Of how many booleans numpy would take longer to see what they are."""
+"""Up to how many bytes of booleans are checked faster without numpy."""
 
 MOST_STRINGS = 1 << 13
 """How many strings of an input are looked at before it is admitted, in about a millisecond."""
@@ -29,9 +30,9 @@ _PICTURES = (b"\xff\xd8\xff", b"\x89PNG")
 
 
 def is_left_to_slot(tensor: Tensor) -> bool:
-    """Whether a tensor has so many strings that a slot checks them as it reads them, and not the loop.
+    """Whether a tensor has so many strings that the slot checks them as it reads them, instead of the event loop.
 
-    One with fewer bytes than its strings need is not left to any slot: it is refused at once.
+    A tensor with fewer bytes than its strings need is not left to the slot: it is refused at once.
     """
     if not tensor.element_type.is_string:
         return False
@@ -42,7 +43,7 @@ def strings_of(prefix: str, tensor: Tensor) -> Iterator[bytes]:
     """Give the strings of a tensor, one at a time.
 
     Raises:
-        ServingError: INVALID_INPUT with a sentence that starts with `prefix`, once what is before is given.
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`, after the strings before the wrong one.
     """
     try:
         yield from strings.each(tensor.data, prod(tensor.shape))
@@ -51,7 +52,7 @@ def strings_of(prefix: str, tensor: Tensor) -> Iterator[bytes]:
 
 
 def check_shape(prefix: str, shape: Sequence[int]) -> None:
-    """Refuse a shape that no tensor has. The elements of one that has passed are a number that can be written.
+    """Refuse a shape that no tensor has. Python can write the number of elements of a shape that has passed.
 
     Raises:
         ServingError: INVALID_INPUT with a sentence that starts with `prefix`.
@@ -92,7 +93,7 @@ def check_content(prefix: str, tensor: Tensor) -> None:
 
 
 def advice_on_picture(data: bytes | bytearray | memoryview) -> str:
-    """Tell whoever sends a picture's file in place of its pixels which models take one; nothing for other bytes."""
+    """Say which models take a picture's file if the bytes are one, sent in place of its pixels; else nothing."""
     is_picture = bytes(data[:4]).startswith(_PICTURES)
     return "; a JPEG or PNG file is for a model whose settings have encoded = true" if is_picture else ""
 

@@ -1,4 +1,4 @@
-"""Tensors as they cross the server: a type, a shape and bytes nobody copies.
+"""Tensors as they cross the server: a type, a shape and bytes that are not copied on the way.
 
 The bytes are dense, row-major and little-endian; packed types fill their bytes as OpenVINO
 does; each string is its length in four bytes and its content.
@@ -19,17 +19,18 @@ from inferwire_proto.element_types import ElementType
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MOST_DIMENSIONS = 64
-"""How many dimensions a shape may have: numpy's arrays have no more, and Python writes no number that many can make."""
+"""How many dimensions a shape may have. numpy's arrays have no more, and the product of many more can be a number that
+Python refuses to write."""
 
 LARGE = 1 << 20
-"""Bytes that are sooner handed to a thread than copied or looked through."""
+"""From this many bytes on, handing a tensor to a thread takes less time than copying or checking it on the loop."""
 
 
 class Tensor(NamedTuple):
     """A tensor's value.
 
     Attributes:
-        stored_as: The name under which its caller's session keeps it. Its data is then there, and not here.
+        stored_as: The id under which its caller's session keeps it; its data is then there, and not here. 0 for none.
     """
 
     element_type: ElementType
@@ -69,17 +70,17 @@ def write_shape(shape: Iterable[object]) -> str:
 
 
 def numbers(tensor: Tensor) -> Array:
-    """Give the elements as numpy's numbers, flat: a view, but of bf16, which numpy has not. Not for strings."""
+    """Give the elements as a flat numpy array: a view, except for bf16, which numpy does not have. Not for strings."""
     array: Array = np.frombuffer(tensor.data, tensor.element_type.storage_dtype)
     return bf16.to_float32(array) if tensor.element_type.name == "bf16" else array
 
 
 def zeros_byte_size(element_type: ElementType, shape: tuple[int, ...]) -> int:
-    """Say how many bytes zeros take, or empty strings: those have a length of zero, and no content."""
+    """Say how many bytes zeros take, or empty strings, each of which is a length of zero and no content."""
     return strings.LENGTH_BYTES * prod(shape) if element_type.is_string else element_type.byte_size(shape)
 
 
 def zero_tensor(element_type: ElementType, shape: tuple[int, ...]) -> Tensor:
     """Make a tensor of zeros, of empty strings for the type string."""
-    # The system gives so many zeros in no time, however many they are.
+    # The system gives memory that is zero at once, however large it is.
     return Tensor(element_type, shape, bytes(zeros_byte_size(element_type, shape)))

@@ -5,8 +5,8 @@
        +---->-----|--->---+   +-> ready           |
        +---->-----+-------------> failed --->-----+
 
-A reload leaves a version ready. One that is idle may go from ready to unloaded and back again. Whatever is
-loaded after it has failed or was unloaded otherwise starts anew.
+A reload leaves a version ready. An idle version may go from ready to unloaded and back again. A version that
+failed, or was unloaded for another reason, starts anew when it is loaded again.
 """
 
 from __future__ import annotations

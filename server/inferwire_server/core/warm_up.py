@@ -10,7 +10,7 @@ from inferwire_server.errors import invalid_input
 
 
 def zeros(spec: ModelSpec, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Tensor, ...]:
-    """Make an input of zeros, or of empty strings, for each of a model's; a shape is given, or the only one there is.
+    """Make zeros, or empty strings, for each input of a model, in the shape that is given or the only one it takes.
 
     Raises:
         ServingError: INVALID_INPUT for a shape that does not fit, is missing, or is of no input.

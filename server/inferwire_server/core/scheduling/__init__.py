@@ -1,7 +1,7 @@
 """Which job runs next, where and with which others: the rules of one device, from submit to outcome.
 
 Nothing here runs or waits, or looks at a clock. The `scheduler` is told what happens and when, and gives back `effects`
-(start, stop, end), which the engine's device carries out. What the words mean, and where they are at home:
+(start, stop, end), which the engine's device carries out. The terms, and the modules that own them:
 
 - A *job* is a submitted inference; its *work* is what a slot is to do (`job`). Several executions that are alike may be
   one job, a *stack* (`stacks`).
@@ -13,6 +13,6 @@ Nothing here runs or waits, or looks at a clock. The `scheduler` is told what ha
   waited longest for its turn (`caller_turns`), then the oldest.
 - Among lanes, the most urgent job is next, then the lane whose *turn* it is by its share of the device's time
   (`fairness`), then the oldest job.
-- The device has so many *places*: each run takes one, unless it is *brief*.
+- The device has a number of *places*: each run takes one, unless it is *brief*.
 - `room` is how much may wait, `deadlines` is when jobs expire; `occupancy` and `tally` are what operators see of it.
 """

@@ -49,7 +49,7 @@ class Batching:
                 raise invalid_input(f"a preferred batch is {size} rows, expected 1 to {self.max_size}")
 
     def group(self, work: Work) -> Group | None:
-        """Give what work has in common with the work it may run with; None for what runs alone."""
+        """Give what work has in common with the work it may run with; None for work that runs alone."""
         inputs = work.inputs
         if not inputs or not inputs[0].shape:
             return None
@@ -61,7 +61,7 @@ class Batching:
             if not shape or shape[0] != rows or not has_whole_rows(tensor.element_type, shape):
                 return None
             if is_left_to_slot(tensor):
-                # Strings that nobody has looked at may begin and end anywhere: they could become another's.
+                # Nothing has checked these strings yet: joined with another job's, wrong lengths could mix the two.
                 return None
         return tuple([tensor.shape[1:] for tensor in inputs]), work.outputs
 
@@ -80,7 +80,10 @@ class Batching:
 
 
 def rows_run(works: Sequence[Work], batching: Batching) -> int:
-    """Give the rows that an inference is counted under: at most a batch's, or callers could make ever more counters."""
+    """Give the rows that an inference is counted under: at most a batch's.
+
+    Each number of rows has a counter of its own, of which callers could otherwise make ever more.
+    """
     return max(1, min(sum([count_rows(work) for work in works]), batching.max_size))
 
 

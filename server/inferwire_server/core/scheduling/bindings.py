@@ -1,7 +1,7 @@
 """Slots that belong to one caller each, for models that keep states between inferences.
 
 A *binding* is a caller's hold on a slot: its jobs run there, one after the other in the order they
-came, and nobody else's do. It ends
+came, and no other caller's do. It ends
 
 - when its caller has released it and its last job has ended,
 - when all its jobs have ended and none of them ran, as there are no states to keep then, or
@@ -88,9 +88,9 @@ class Bindings:
         return self._idle.next_end
 
     def bind(self, on_end: Callable[[Binding], Any], now: float, behind: Binding | None = None) -> Binding:
-        """Give a caller a slot, or have it wait for one. `on_end` is for whoever hears of its end.
+        """Give a caller a slot, or have it wait for one. The binding keeps `on_end`, which the engine calls.
 
-        A caller may always wait `behind` a binding of its own that is ending: that one's end makes room.
+        A caller may always wait `behind` a binding of its own that is ending, because that one's end makes room.
 
         Raises:
             ServingError: QUEUE_FULL if as many are bound as may be, and no more may wait.
@@ -116,7 +116,7 @@ class Bindings:
         self._idle.stop(binding)
 
     def end_job(self, binding: Binding, now: float, *, has_run: bool) -> list[Binding]:
-        """Record that a job of a binding has ended, and give the binding if that was its end."""
+        """Record that a job of a binding has ended, and give the binding if it has ended with the job."""
         binding.jobs -= 1
         binding.has_states |= has_run
         if binding.jobs:
@@ -145,7 +145,7 @@ class Bindings:
         return ended
 
     def take_heirs(self) -> list[Binding]:
-        """Give those that waited for a slot with jobs and have got one since this was last asked."""
+        """Give the bindings that have jobs and, since the last call, have got the slot that they waited for."""
         heirs, self._heirs = self._heirs, []
         return heirs
 

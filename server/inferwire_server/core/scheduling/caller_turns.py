@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from inferwire_server.core.scheduling.job import Job
 
 MOST_SERVED = 1024
-"""How many callers are remembered although they may have nothing waiting."""
+"""How many callers are remembered before those without waiting jobs are forgotten."""
 
 Turn: TypeAlias = Hashable
 """A caller, and the priority of the jobs for which it has turns."""
@@ -20,17 +20,17 @@ class Waiting(Protocol):
 
     @property
     def turns(self) -> Iterable[Turn]:
-        """The turns that are waited for."""
+        """The turns for which jobs wait."""
         ...
 
 
 class CallerTurns:
-    """When callers were served last, as far as that tells whose turn it is: each has its turn in one of the queues.
+    """When each caller was served last, which tells whose turn it is. A caller has one turn in all queues together.
 
     Time is counted in `arrivals`, those of all jobs of a device.
 
     Attributes:
-        are_many: Whether so many are remembered that those are to be forgotten that have nothing waiting.
+        are_many: Whether so many callers are remembered that `forget_but` is to be called.
     """
 
     def __init__(self, arrivals: Iterator[int] | None = None) -> None:
@@ -47,17 +47,20 @@ class CallerTurns:
         return (job.caller, job.priority) if job.priority else job.caller
 
     def since(self, turn: Turn, arrival: int) -> int:
-        """Say since when it is a turn, of which a job waits that has arrived then, or has had its turn since then."""
+        """Say since when a job has waited for its turn: since its arrival, or since its caller was served after that.
+
+        In place of its arrival, what was given for the same job before will do.
+        """
         return max(self._served.get(turn, arrival), arrival)
 
     def serve(self, job: Job, turn: Turn) -> None:
-        """Record that a job is taken: its caller's others are behind whatever waits now and is as urgent."""
+        """Record that a job is taken: its caller's others now rank behind all waiting jobs that are as urgent."""
         if job.caller is not None:
             self._served[turn] = next(self.arrivals)
             self.are_many = len(self._served) > self._most_served
 
     def forget_but(self, queues: Iterable[Waiting]) -> None:
-        """Forget callers that wait in none of these: who comes again is behind whoever waits."""
+        """Forget callers without jobs in these queues. Their next job ranks by its arrival, so behind all that wait."""
         waiting = {turn for queue in queues for turn in queue.turns}
         for turn in self._served.keys() - waiting:
             del self._served[turn]
@@ -66,11 +69,11 @@ class CallerTurns:
 
 
 class InOrder(CallerTurns):
-    """One turn for all: jobs go in the order in which they came, whosever they are and whatever their priorities."""
+    """One turn for all: jobs go in the order in which they came, whatever their callers and their priorities."""
 
     def of(self, job: Job) -> Turn:
         """Give the one there is."""
         del job
 
     def serve(self, job: Job, turn: Turn) -> None:
-        """Put nobody behind others."""
+        """Do nothing: being served puts no caller behind others."""

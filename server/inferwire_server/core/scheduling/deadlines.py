@@ -11,7 +11,7 @@ from inferwire_server.core.scheduling.job import Job
 class Deadlines:
     """Jobs that have a deadline. One that ends before its deadline stays in the heap for a while and is passed over.
 
-    It is not kept until its deadline, which may be far away: it holds its outputs.
+    It does not stay until its deadline, which may be far away, because an ended job holds its outputs.
 
     Attributes:
         open: How many jobs have a deadline and have not ended.

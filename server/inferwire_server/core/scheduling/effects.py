@@ -10,7 +10,7 @@ from inferwire_server.core.scheduling.lane import ModelKey
 
 
 class Start(NamedTuple):
-    """Run these jobs of one model in this slot of it; together they are so many executions."""
+    """Run these jobs of one model in this slot of it. Together they are this many executions."""
 
     jobs: tuple[Job, ...]
     slot: int
@@ -25,13 +25,13 @@ class Stop(NamedTuple):
 
 
 class End(NamedTuple):
-    """The job has ended: tell whoever waits for it."""
+    """The job has ended: call its `on_end`."""
 
     job: Job
 
 
 class Drained(NamedTuple):
-    """Nothing of a removed model runs any more: its slots may go."""
+    """No job of a removed model waits or runs any more: its slots may be freed."""
 
     model: ModelKey
 

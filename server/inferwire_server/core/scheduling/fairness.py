@@ -12,8 +12,8 @@ from dataclasses import dataclass
 CREDIT_S = 1.0
 """The most device time a model that fell behind may catch up on.
 
-A model falls behind where it has too few slots, or where others' jobs are more urgent. Without a bound it would
-later keep everybody else out for as long as it had been behind.
+A model falls behind if it has too few slots, or if the jobs of other models are more urgent. Without a bound it would
+later keep all other models out for as long as it had been behind.
 """
 
 _SMOOTHING = 1 / 8

@@ -38,7 +38,7 @@ class JobState(StrEnum):
 
 
 FINISHED = JobState.FINISHED
-"""A name of its own, as every job compares with it: Python 3.11 is slow to look up a member of an enumeration."""
+"""Module-level because every job compares with it: Python 3.11 is slow to look up a member of an enumeration."""
 
 _QUEUED, _RUNNING = JobState.QUEUED, JobState.RUNNING
 
@@ -49,7 +49,7 @@ _STATE_OF_CODE = {
 }
 
 INVALID = "invalid"
-"""How a failed job is counted whose caller's own data was at fault, which was found only as the job ran."""
+"""How a job is counted that failed because of its caller's own data, which was found only as the job ran."""
 
 _OF_CALLERS = (Code.INVALID_INPUT, Code.TOO_LARGE)
 
@@ -70,7 +70,7 @@ Transform: TypeAlias = Callable[[Tensor], Tensor]
 call; may raise a ServingError."""
 
 Transforms: TypeAlias = tuple[Transform | None, ...]
-"""One for each output, or None where the output is given as it is; empty where all of them are."""
+"""One transform for each output, or None for an output that is given as it is; empty if all of them are."""
 
 
 class Work(NamedTuple):
@@ -79,12 +79,12 @@ class Work(NamedTuple):
     Attributes:
         states: What to do with the slot's states; such work is no inference.
         transforms: What makes of each output what its caller gets.
-        executions: How many executions of equal shapes it is, the rows of one behind those of the other. More than
-            one make a stack: see `core.scheduling.stacks`.
+        executions: How many executions it is. More than one are a stack: they have equal shapes, and the rows of one
+            lie behind those of the other. See `core.scheduling.stacks`.
         one_by_one: Whether each execution of a stack is an inference of its own.
-        copied: Which of `outputs` are copied where they lie among more: those that are kept after the job's end may not
-            hold the memory of what ran with them.
-        carried_bytes: How much of the inputs came with the call, and is in memory for this work alone.
+        copied: Which of `outputs` are copied if they are part of a larger piece of memory. Outputs that are kept after
+            the job's end must not keep the memory of other jobs that ran with it.
+        carried_bytes: How many bytes of the inputs came with the call, and so are in memory for this work alone.
     """
 
     inputs: tuple[Tensor, ...]
@@ -100,7 +100,7 @@ class Work(NamedTuple):
 
 @lru_cache
 def _without_inputs(outputs: tuple[int, ...], executions: int, one_by_one: bool) -> Work:
-    """Give what is kept of work that is done. Jobs of the same kind share one value."""
+    """Give what an ended job keeps of its work. Jobs of the same kind share one value."""
     return Work((), outputs, executions=executions, one_by_one=one_by_one)
 
 
@@ -110,7 +110,7 @@ Result: TypeAlias = tuple[Tensor, ...] | ServingError
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """What each execution of a stack gave where they ran one by one."""
+    """What each execution of a stack gave, if they ran one by one and their results cannot be merged into one."""
 
     results: tuple[Result, ...]
 
@@ -125,7 +125,7 @@ def state_of(result: Result) -> JobState:
 
 
 def outcome_of(result: Result) -> str:
-    """Say how an execution with this result is counted: by its state, but for what is its caller's own fault."""
+    """Say how an execution with this result is counted: by its state, or as INVALID if its caller was at fault."""
     if isinstance(result, ServingError) and result.code in _OF_CALLERS and not result.is_of_server:
         return INVALID
     return state_of(result)
@@ -135,13 +135,13 @@ def outcome_of(result: Result) -> str:
 class Job:
     """A submitted inference, or a stack of them. It is changed by its methods alone.
 
-    The scheduler calls them, but for two: `take_profile` is its slot's, and `on_end` may `keep` outputs elsewhere.
+    The scheduler alone calls them, except for two: its slot's run calls `take_profile`, and `on_end` may call `keep`.
 
     Attributes:
         binding: The binding whose slot it runs in; None for any of the slots that callers share.
-        caller: Whose it is: where several callers' jobs wait, they take turns. None for one that takes none.
+        caller: Who submitted it: callers with waiting jobs take turns. None for a job that is outside of these turns.
         profile: What each layer took, where that was asked for.
-        dropped: Which executions of a stack nobody waits for any more, by their positions in it.
+        dropped: The positions of the stack's executions that were dropped, because their callers do not wait any more.
         apart: What each execution of a stack gave, where neither `outputs` nor `error` can say it for all of them.
         timings: Where its time went, once it has ended; zero for what has not happened.
     """
@@ -192,13 +192,13 @@ class Job:
         self.profile = profile
 
     def keep(self, outputs: tuple[Tensor, ...]) -> None:
-        """Record what is left of its outputs where some are kept elsewhere: before anybody else reads them."""
+        """Replace the outputs after some were moved elsewhere to be kept: before anything else reads them."""
         if self.state is not FINISHED or len(outputs) != len(self.outputs):
             raise bug(f"{self!r} has no {len(outputs)} outputs to keep elsewhere")
         self.outputs = outputs
 
     def drop(self, index: int) -> None:
-        """Record that nobody waits for the execution at this position any more."""
+        """Record that the execution at this position is no longer waited for."""
         if self.state.is_terminal or not 0 <= index < self.work.executions:
             raise bug(f"{self!r} has no execution {index} to drop")
         self.dropped |= {index}
@@ -232,7 +232,7 @@ class Job:
         work, total_s = self.work, now - self.submitted_at
         inference_s = 0.0 if self.started_at is None else now - self.started_at
         if work.one_by_one:
-            # Each waited for those before it.
+            # The executions ran one after the other: each waited for those before it, and took its part of the time.
             inference_s /= work.executions
         self.state = state
         self.ended_at = now

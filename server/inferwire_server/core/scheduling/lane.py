@@ -43,7 +43,7 @@ class Terms:
 DEFAULT_TERMS = Terms()
 
 LONGEST_TURN_S = 0.005
-"""How long a slot may be given to executions of one stack that it runs one by one."""
+"""How long one job may hold a slot that runs the job's executions one by one."""
 
 _SMOOTHING = 1 / 8
 """How much the latest run counts in the pace."""
@@ -73,8 +73,8 @@ class Lane:
         slots: How many slots callers share. Those of bindings are numbered after them.
         idle: The shared slots that run nothing.
         ready: The bindings that have a job waiting and an idle slot.
-        turns: Whose turn it is in the queues that callers share.
-        in_order: Whose turn it is in those of bindings: nobody's.
+        turns: Which caller's turn it is in the queues that callers share.
+        in_order: The turns in the queues of bindings: there are none, jobs go in order of arrival.
         running: What each busy slot runs, by its number.
         is_draining: Whether it takes no more jobs.
         pace_s: How long an execution takes by itself; None before the first.
@@ -98,7 +98,7 @@ class Lane:
 
     @classmethod
     def of(cls, model: ModelKey, slots: int, terms: Terms, arrivals: Iterator[int]) -> Lane:
-        """Make the lane of a model with this many shared slots, whose jobs are counted as they arrive."""
+        """Make the lane of a model with this many shared slots. `arrivals` counts the jobs of the whole device."""
         bindings = None if terms.binding is None else Bindings(model, terms.binding, slots)
         turns, in_order = CallerTurns(arrivals), InOrder(arrivals)
         return cls(model, slots, terms, Share(terms.weight), deque(range(slots)), turns, in_order, bindings)
@@ -116,13 +116,13 @@ class Lane:
 
     @property
     def carried_bytes(self) -> int:
-        """How much those that wait keep in memory."""
+        """How many bytes the waiting jobs keep in memory."""
         return sum(queue.carried_bytes for queue in self.queues.values())
 
     def divide(self, work: Work) -> list[Work]:
         """Divide a stack into work of one job each.
 
-        A job is what may run as one inference, or as many executions as a slot soon has run one by one.
+        A job is what may run as one inference or, where executions run one by one, as many as take `LONGEST_TURN_S`.
         """
         batching = self.terms.batching
         if work.is_profiled:
@@ -140,7 +140,7 @@ class Lane:
             self.pace_s = pace_s if self.pace_s is None else self.pace_s + (pace_s - self.pace_s) * _SMOOTHING
 
     def push(self, job: Job) -> None:
-        """Let a job wait in the queue of those it may run with."""
+        """Let a job wait in the queue of the jobs that it may run with."""
         group = self.group_of(job.work, job.binding)
         queue = self.queues.get(group)
         if queue is None:
@@ -156,9 +156,9 @@ class Lane:
         self._line_up(job.binding)
 
     def next_group(self, now: float) -> tuple[Rank, Group | None] | None:
-        """Give the group whose job is next where slots are left, and that job's rank.
+        """Give the group whose job is next as soon as the lane has a slot left, and that job's rank.
 
-        None where all that wait have to wait for their binding's slot, or may still wait for more rows.
+        None if every waiting job has to wait for its binding's slot, or may still wait for more rows.
         """
         groups: Iterable[Group | None] = self.queues
         if self.bindings is not None:
@@ -184,11 +184,11 @@ class Lane:
         return self.has_slots_left and (bool(self.idle) if binding is None else self._is_idle(binding))
 
     def runs_at_once(self, job: Job) -> bool:
-        """Whether a job that comes while nobody waits finds a slot and need not wait for others to run with."""
+        """Whether a job that arrives while no other job waits finds a slot and need not wait for others to run with."""
         return self.has_idle_slot(job.binding) and not self._may_hold(0)
 
     def need_not_wait(self, work: Work, binding: Binding | None) -> bool:
-        """Whether work finds a slot, and makes those of its group that wait for others enough to run."""
+        """Whether work would start at once: it finds a slot, and with it the waiting jobs of its group are enough."""
         if not self.has_idle_slot(binding):
             return False
         group = self.group_of(work, binding)
@@ -206,7 +206,7 @@ class Lane:
         return slot
 
     def take_place(self, slot: int) -> bool:
-        """Have what a slot runs take one of the device's places, however brief it was to be; say if it took none."""
+        """Have a slot's run take one of the device's places, even if it was to be brief; say whether it took none."""
         run = self.running[slot]
         if run.takes_place:
             return False
@@ -214,7 +214,7 @@ class Lane:
         return True
 
     def end(self, slot: int) -> Run | None:
-        """Take a slot back, and give what it ran; None if it ran nothing. One that is bound stays its binding's."""
+        """Take a slot back, and give what it ran; None if it ran nothing. A bound slot stays its binding's."""
         run = self.running.pop(slot, None)
         if run is not None:
             if slot < self.slots:
@@ -223,7 +223,7 @@ class Lane:
         return run
 
     def resize(self, slots: int) -> None:
-        """Have this many shared slots, all of them idle: nothing may run."""
+        """Have this many shared slots from now on, all of them idle. Nothing may be running."""
         self.slots, self.idle = slots, deque(range(slots))
 
     def drain(self) -> None:
@@ -231,7 +231,7 @@ class Lane:
         self.is_draining = True
 
     def take(self, group: Group | None) -> tuple[Job, ...]:
-        """Take the jobs of a group that run next: the first one, and as many of those behind it as may join."""
+        """Take the jobs of a group that run next: the first one, and as many behind it as may run with it."""
         queue, batching = self.queues[group], self.terms.batching
         space = 0 if group is None or batching is None else batching.rows_to_take(queue.rows)
         jobs = [queue.pop()]
@@ -264,7 +264,7 @@ class Lane:
         return None if self.terms.batching is None else self.terms.batching.group(work)
 
     def _may_hold(self, rows: int) -> bool:
-        """Whether so many rows of a group may have to wait for more, where a slot is idle."""
+        """Whether so many rows of a group may have to wait for more although a slot is idle."""
         batching = self.terms.batching
         if batching is None or not batching.max_delay_s or not self.running:
             return False
@@ -275,7 +275,7 @@ class Lane:
         return binding.slot is not None and binding.slot not in self.running
 
     def _line_up(self, binding: Binding | None) -> None:
-        """Take note that a binding's slot, or what waits for it, is not what it was."""
+        """Update `ready` after a binding's slot, or the queue for it, has changed."""
         if binding is not None:
             queue = self.queues.get(binding)
             self.ready.put(binding, queue.first_rank if queue is not None and self._is_idle(binding) else None)

@@ -17,19 +17,20 @@ Rank: TypeAlias = tuple[int, int, int]
 class JobQueue:
     """Waiting jobs in order of rank.
 
-    A caller's job ranks by its arrival, or by when the one before it was taken, where that was later: so callers take
+    A job ranks by its arrival or, if that was later, by when the last job of its caller was taken. So callers take
     turns, and none makes another wait for more than one of its jobs at a time. Jobs of a higher priority go before all
-    turns, and have turns of their own.
+    others, and have turns of their own.
 
-    Queues whose turns count the same arrivals can be compared. Where they share the turns, a caller has its turn in one
-    of them.
+    Ranks of different queues can be compared if their turns count the same arrivals. If queues share the turns, a
+    caller has one turn in all of them together.
     """
 
     def __init__(self, turns: CallerTurns | None = None) -> None:
         self._turns = CallerTurns() if turns is None else turns
-        # The first job of each turn, by its rank or one that it had before. Removing one leaves a gap.
+        # The first job of each turn, by its rank or an earlier, lower one. The entry of a removed job stays for a
+        # while.
         self._heap: list[tuple[Rank, Job, Turn]] = []
-        # Those behind it, with their arrivals.
+        # The jobs behind the first one of a turn, with their arrivals.
         self._behind: dict[Turn, OrderedDict[Job, int] | None] = {}
         self._rows: dict[Job, int] = {}
         self._total_rows = 0
@@ -44,7 +45,7 @@ class JobQueue:
 
     @property
     def turns(self) -> KeysView[Turn]:
-        """The turns that are waited for."""
+        """The turns for which jobs wait."""
         return self._behind.keys()
 
     @property
@@ -59,7 +60,7 @@ class JobQueue:
 
     @property
     def carried_bytes(self) -> int:
-        """How much the waiting jobs keep in memory."""
+        """How many bytes the waiting jobs keep in memory."""
         return self._carried_bytes
 
     def push(self, job: Job, rows: int = 1) -> None:
@@ -79,7 +80,7 @@ class JobQueue:
 
     @property
     def first_rank(self) -> Rank | None:
-        """The rank of the job that is next, by its priority also where the queue is in order; None where none waits."""
+        """The rank of the next job; None if none waits. It has the job's priority, also where jobs go by arrival."""
         self._settle()
         return self._heap[0][0] if self._heap else None
 
@@ -110,7 +111,7 @@ class JobQueue:
         return min((job.deadline for job in self._rows if job.deadline is not None), default=None)
 
     def pop(self) -> Job:
-        """Take the next job. What else its caller has waiting is behind whatever waits now and is as urgent.
+        """Take the next job. Its caller's other jobs now rank behind all waiting jobs that are as urgent.
 
         Raises:
             IndexError: If none waits.
@@ -149,7 +150,7 @@ class JobQueue:
             self._line_up(turn, *behind.popitem(last=False))
 
     def _settle(self) -> None:
-        """Have the job first that is next: ranks grow where a caller is served in another queue."""
+        """Bring the next job to the top of the heap: ranks grow when a caller is served in another queue."""
         heap = self._heap
         while heap:
             (urgency, since, arrival), job, turn = heap[0]

@@ -27,7 +27,7 @@ class ReadyBindings:
         return self._in_order[0][1] if self._in_order else None
 
     def put(self, binding: Binding, rank: Rank | None) -> None:
-        """Take note of the rank of a binding's next job; None where it is not ready."""
+        """Record the rank of a binding's next job; None if the binding is not ready."""
         known = self._ranks.pop(binding, None)
         if known is not None:
             del self._in_order[bisect_left(self._in_order, known, key=_rank_of)]

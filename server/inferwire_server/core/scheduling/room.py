@@ -1,4 +1,4 @@
-"""How much may wait for a device, or be waiting of one model, and what is said to whoever finds no room."""
+"""How much may wait for a device, or of one model, and the error that a caller gets if there is no room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inferwire_server.core.scheduling.job import Work
 from inferwire_server.errors import ServingError
 
 RETRY_AFTER_S = 1.0
-"""When whoever finds the queue full is to try again."""
+"""After how long a caller that finds the queue full is to try again."""
 
 _MEBIBYTE = 1 << 20
 
@@ -21,18 +21,18 @@ class Room(NamedTuple):
     carried_bytes: float
 
     def fits(self, work: Work, waiting: int, carried_bytes: int) -> bool:
-        """Whether work fits behind so much. What carries more than may wait at all fits where nothing waits."""
+        """Whether work fits behind what waits. Work that carries more bytes than may wait fits if nothing waits."""
         if waiting + work.executions > self.executions:
             return False
         return not waiting or carried_bytes + work.carried_bytes <= self.carried_bytes
 
     def part(self, of_all: float) -> Room:
-        """Give a part of it, in which there is room for one execution if there is any at all."""
+        """Give a part of this room, with room for one execution at least if the whole has any."""
         executions = min(self.executions, max(1, int(self.executions * of_all)))
         return Room(executions, self.carried_bytes * of_all)
 
     def refusal(self, device: str, work: Work, waiting: int, carried_bytes: int) -> ServingError:
-        """Say of which of the two there is not enough for work behind so much."""
+        """Say which of the two limits keeps work from fitting behind what waits."""
         if waiting + work.executions > self.executions:
             why = f"{waiting} jobs are waiting, at most {self.executions} may (--queue-capacity)"
         else:

@@ -78,7 +78,7 @@ class Scheduler:
 
     @property
     def next_wake(self) -> float | None:
-        """When `wake` has something to do: end a job or a binding, or start what has waited for others to run with."""
+        """When `wake` has something to do: end a job or a binding, or start jobs that waited for others to run with."""
         if not (self._deadlines.open or self._bound or self._any_delays):
             return None
         ends = [self._deadlines.next]
@@ -87,7 +87,7 @@ class Scheduler:
         if self._any_delays:
             lanes = [lane for lane in self._lanes.values() if lane.has_delay and lane.idle and self._has_place(lane)]
             held = [until for lane in lanes for group in lane.queues if (until := lane.held_until(group)) is not None]
-            # Whoever might have started by then waits for another's turn, and not for a time.
+            # A group whose delay was over at the last dispatch waits for its turn, and not for a time.
             ends += [until for until in held if until > self._dispatched_at]
         return min((end for end in ends if end is not None), default=None)
 
@@ -108,9 +108,9 @@ class Scheduler:
         self._sum_up()
 
     def remove_model(self, model: ModelKey, error: ServingError | None, now: float) -> list[Effect]:
-        """Take no more jobs for a model, and let those that run finish.
+        """Take no more jobs for a model, and let its running jobs finish.
 
-        Those that wait end with the error; without one they run.
+        Its waiting jobs end with the error; without an error they still run.
         """
         lane = self._lane(model)
         lane.drain()
@@ -120,7 +120,7 @@ class Scheduler:
         return effects + self._drop_if_drained(lane) + self._dispatch(now)
 
     def end_waiting(self, model: ModelKey, error: ServingError, now: float) -> list[Effect]:
-        """End the jobs of a model that wait."""
+        """End a model's waiting jobs."""
         lane = self._lane(model)
         return self._end_waiting(lane, error, now) + self._drop_if_drained(lane) + self._dispatch(now)
 
@@ -129,10 +129,10 @@ class Scheduler:
     ) -> Binding:
         """Give a caller of a model with states a slot of its own, or have it wait for one.
 
-        A caller may always wait `behind` a binding of its own that is ending.
+        Even where no more callers may be bound, a caller may wait `behind` a binding of its own that is ending.
 
         Raises:
-            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is leaving or has gone.
+            ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is being removed or is gone.
         """
         lane = self._taking(model)
         if lane.bindings is None:
@@ -149,17 +149,17 @@ class Scheduler:
         return [*self._unbound(lane.bindings.release(binding)), *self._dispatch(now)]
 
     def set_brief(self, model: ModelKey, is_brief: bool) -> None:
-        """Say whether what a model runs from now on is too brief to wait for a place, and so takes none."""
+        """Say whether a model's runs are from now on too brief to wait for a place, and so take none."""
         self._lane(model).is_brief = is_brief
 
     def take_place(self, model: ModelKey, slot: int) -> None:
-        """Take note that what a slot runs is not brief after all: it takes a place, also where none is left."""
+        """Record that a slot's run is not brief after all: it takes a place, even if none is left."""
         self._taken += self._lane(model).take_place(slot)
 
     def take_slots(self, model: ModelKey) -> bool:
         """Take the slots of a model away, unless it has jobs or keeps a caller's states; say whether they were taken.
 
-        Jobs that come then wait until it is given as many as it had.
+        Jobs that are submitted after that wait until `give_slots` gives the model as many as it had.
         """
         lane = self._lane(model)
         if lane.running or lane.queues or lane.bindings or lane.is_draining:
@@ -190,7 +190,7 @@ class Scheduler:
         """Admit a job. With `waits` it does not start yet, so that others may run with it, unless the queue is full.
 
         Raises:
-            ServingError: QUEUE_FULL if as much waits as may; MODEL_NOT_READY if the model is leaving or has gone.
+            ServingError: QUEUE_FULL if as much waits as may; MODEL_NOT_READY if the model is being removed or is gone.
         """
         lane = self._taking(job.model)
         if not self._has_room(lane, job.work, job.binding):
@@ -214,13 +214,13 @@ class Scheduler:
         return self._cancel(job, error, now) + self._dispatch(now)
 
     def drop(self, job: Job, index: int, error: ServingError, now: float) -> list[Effect]:
-        """Give up one of a job's executions: the job ends with the last of them. Do nothing for one that has ended."""
+        """Drop one of a job's executions; the job ends when all are dropped. Do nothing for one that has ended."""
         if not job.state.is_terminal:
             job.drop(index)
         return self.cancel(job, error, now) if len(job.dropped) == job.work.executions else []
 
     def wake(self, now: float) -> list[Effect]:
-        """End the jobs and bindings that have expired, and start what has waited long enough for others to run with."""
+        """End jobs and bindings that have expired, and start jobs that waited long enough for others to run with."""
         effects = self._expire(now) if self._deadlines.open else []
         if self._bound:
             keeping = [lane.bindings for lane in self._lanes.values() if lane.bindings is not None]
@@ -261,7 +261,7 @@ class Scheduler:
             return [*self._end_queued(lane, job, error, now), *self._drop_if_drained(lane)]
         slot, run = next((slot, run) for slot, run in lane.running.items() if job in run.jobs)
         end = self._end(job, error, now)
-        # The others of its run go on: it is stopped when nobody waits for it any more.
+        # The other jobs of the run go on: the run is stopped only when all of its jobs have ended.
         is_wanted = any(not other.state.is_terminal for other in run.jobs)
         return [end] if is_wanted else [end, Stop(lane.model, slot)]
 
@@ -296,10 +296,10 @@ class Scheduler:
         return Start(jobs, slot, executions)
 
     def _next(self, now: float) -> tuple[Lane, Group | None] | None:
-        """Find whose turn it is, and give that lane and the group whose jobs start; None where nobody starts.
+        """Find the lane whose turn it is, and its group whose jobs start; None if no job may start.
 
-        While all places are taken, all that wait have their turns, whether for a place or for a slot. Whoever is brief
-        starts if it is next, and waits if another is.
+        While all places are taken, every lane with waiting jobs has its turn, whether it waits for a place or for a
+        slot. A brief lane, which needs no place, starts a job if the turn is its own, and waits if it is another's.
         """
         is_full = self._taken >= self._places
         if is_full and not any(lane.is_brief and lane.queues for lane in self._lanes.values()):
@@ -361,7 +361,7 @@ class Scheduler:
         return self._unbound(bindings.end_job(job.binding, now, has_run=job.started_at is not None))
 
     def _unbound(self, ended: Sequence[Binding]) -> list[Effect]:
-        """Take note that bindings have ended. Every binding ends here."""
+        """Record that bindings have ended. Every binding ends here."""
         self._bound -= len(ended)
         return [Unbound(binding, binding.slot) for binding in ended]
 
@@ -380,7 +380,7 @@ class Scheduler:
             self._places = max((lane.slots for lane in lanes), default=0)
 
     def _taking(self, model: ModelKey) -> Lane:
-        """Give the lane of a model, and refuse one that is leaving or has gone."""
+        """Give the lane of a model, and refuse a model that is being removed or is gone."""
         lane = self._lanes.get(model)
         if lane is None or lane.is_draining:
             raise ServingError(Code.MODEL_NOT_READY, f"model '{model}' is unloading")

@@ -2,8 +2,8 @@
 
 A stack is work of more than one execution: equal shapes, equal outputs, the rows of one behind those
 of the other. It waits, runs and is answered as one. Yet one execution may be dropped while the others
-go on, and where they fail together each is run by itself. Where a model does not run rows together, a
-slot runs them one by one. Holds no state; the scheduler changes jobs.
+go on, and if the executions fail together, each is run by itself. If the model is not batched, a slot
+runs them one by one. Holds no state; the scheduler changes jobs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DROPPED = ServingError(Code.CANCELLED, "the execution was cancelled")
 
 
 def split_stack(work: Work, size: int) -> list[Work]:
-    """Split a stack into stacks of so many executions, and one of the rest, without a copy."""
+    """Split a stack into stacks of `size` executions, and one of the rest, without a copy."""
     if work.executions <= size:
         return [work]
     sizes = [min(size, work.executions - start) for start in range(0, work.executions, size)]
@@ -95,7 +95,7 @@ def _split_all(tensors: Sequence[Tensor], executions: int, sizes: Sequence[int])
 
 def _split_tensor(tensor: Tensor, executions: int, sizes: Sequence[int]) -> list[Tensor]:
     rows, tail = tensor.shape[0] // executions, tensor.shape[1:]
-    # Of packed types only those of an execution need be whole bytes, not each row.
+    # In a packed type, the elements of one execution fill whole bytes, but those of one row need not.
     pieces = slice_rows(tensor._replace(shape=(executions, rows, *tail)), sizes)
     return [piece._replace(shape=(rows * size, *tail)) for piece, size in zip(pieces, sizes, strict=True)]
 

@@ -73,7 +73,7 @@ class Tally:
         total: The time of finished jobs from admission to their end.
         wire: The time that answered calls took besides that of their jobs.
         batch_sizes: How many executions each inference ran.
-        runs: The inferences that gave something, by their rows.
+        runs: The inferences that gave outputs, by their rows.
         failed_s: The time of jobs that ended otherwise than finished.
         last_finished_at: When the last job finished, by the clock of jobs; None where none has.
     """
