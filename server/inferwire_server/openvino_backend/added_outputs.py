@@ -11,7 +11,7 @@ from inferwire_proto.added_outputs import AddedOutput
 
 
 def add_outputs(model: ov.Model, added: Sequence[AddedOutput]) -> None:
-    """Have a model give what it has inside; what it gives already stays as it is.
+    """Make inner tensors outputs of a model. Those that it gives already stay as they are.
 
     Raises:
         RuntimeError: If it has no such tensor or node.
@@ -24,7 +24,7 @@ def add_outputs(model: ov.Model, added: Sequence[AddedOutput]) -> None:
 
 
 def _name(model: ov.Model, port: Any) -> None:
-    """Give an output the same names each time that the model is read: OpenVINO numbers them throughout the process."""
+    """Give an output the same names each time that the model is read. OpenVINO's have numbers that count on and on."""
     result = port.get_node()
     source = result.input(0).get_source_output()
     node_name, index = source.get_node().get_friendly_name(), source.get_index()

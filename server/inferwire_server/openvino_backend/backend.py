@@ -56,8 +56,8 @@ AUTO = "AUTO"
 _DEFAULT_PROPERTIES: dict[str, Any] = {"PERFORMANCE_HINT": "THROUGHPUT"}
 
 SPARE_SLOTS = 2
-"""Slots beyond the inferences that OpenVINO computes at once. Its queue hands over sooner than the server's can, and
-two may end before the first of them has been replaced."""
+"""Slots beyond the inferences that OpenVINO computes at once. OpenVINO's own queue starts the next one sooner than the
+server's can, and two may end before the server has replaced the first of them."""
 
 _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
 
@@ -77,7 +77,7 @@ class OpenVinoBackend:
             there are cores.
 
     Raises:
-        ServingError: INVALID_INPUT for a library that cannot be loaded; the tokenizers' is passed over then.
+        ServingError: INVALID_INPUT for an extension that cannot be loaded. Tokenizers that cannot be are passed over.
     """
 
     def __init__(
@@ -89,10 +89,10 @@ class OpenVinoBackend:
         found = () if tokenizers is None else _add_tokenizers(self._core, tokenizers)
         self.version = ov.get_version()
         self.extensions = tuple(library.name for library in (*extensions, *found))
-        # A weights file that is mapped and then written to in place, as one does before a reload, ends the process.
+        # If an operator overwrites a mapped weights file in place, as before a reload, that ends the process.
         self._core.set_property({"ENABLE_MMAP": False})
         if threads is not None and "CPU" in self._core.available_devices:
-            # Pinned threads would be on the cores that another container on the machine has pinned its own to.
+            # Pinned threads would share their cores with those that another container on the machine has pinned.
             self._core.set_property("CPU", {"INFERENCE_NUM_THREADS": threads, "ENABLE_CPU_PINNING": False})
 
     def devices(self) -> tuple[str, ...]:
@@ -149,10 +149,10 @@ class OpenVinoBackend:
         return {name: PluginVersion(v.description, v.build_number) for name, v in found.items()}
 
     def _device_for(self, source: Source, options: ModelOptions) -> str:
-        """Give the device to compile for: where settings leave the choice to AUTO and there is but one, that one.
+        """Give the device to compile for. If settings leave the choice to AUTO and there is only one, give that one.
 
-        AUTO stops no inference that has begun, exports nothing, and takes any property. A client that asks for it gets
-        it all the same, and may read back what openvino says there.
+        AUTO cannot stop an inference that has begun, exports nothing, and takes any property. A client that asks for
+        AUTO still gets it, and so reads back what openvino says of it.
         """
         devices = self.devices()
         if options.device != AUTO or not source.by_settings or len(devices) != 1:
@@ -181,7 +181,7 @@ class OpenVinoBackend:
             compile_it = partial(self._core.compile_model, model, device, config)
             compiled = kept_in(Path(cache), options.name, compile_it) if cache and is_cache_of_use else compile_it()
             brief = None if options.pictures else compile_brief(self._core, source, model, compiled, config)
-        # A request of a large model takes memory: one that keeps no states is not asked for them.
+        # Listing states takes a request, which takes memory if the model is large: none is made where there are none.
         states = compiled_states_of(compiled) if model.get_variables() else ()
         spec = spec_of(options.name or model.friendly_name, compiled, states, names)
         graphs = Graphs(compiled, again)
@@ -190,7 +190,7 @@ class OpenVinoBackend:
 
 
 class OpenVinoModel:
-    """A compiled model; `device_as_set` is for what, where settings say that."""
+    """A compiled model. `device_as_set` is the device that it was compiled for if the operator's settings say that."""
 
     def __init__(self, graphs: Graphs, spec: ModelSpec, brief: Graphs | None = None, device_as_set: str = "") -> None:
         compiled = graphs.compiled
@@ -263,7 +263,7 @@ def _node(node: Any, info: Mapping[str, Any]) -> GraphNode:
 
 
 def _add_extension(core: Any, library: Path) -> None:
-    # The system's loader would wait for somebody who writes to a pipe, and no signal could end the process.
+    # The system's loader would wait until the pipe has a writer, and no signal could end the process meanwhile.
     if library.is_fifo():
         raise ServingError(Code.INVALID_INPUT, f"--extension '{library}' cannot be loaded: it is a pipe")
     try:
@@ -274,7 +274,7 @@ def _add_extension(core: Any, library: Path) -> None:
 
 
 def _add_tokenizers(core: Any, library: Path) -> tuple[Path, ...]:
-    """Load what nobody asked for by name: where that fails, models without text are served all the same."""
+    """Load the tokenizers' library. No flag names it: if it cannot be loaded, models without text are still served."""
     try:
         core.add_extension(library)
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""The slot of one caller, whose states it keeps, whatever graph takes the place of its own: `OpenVinoBoundSlot`."""
+"""The slot of one bound caller: it keeps the caller's states, even when another graph takes the place of its own."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _States: TypeAlias = Mapping[str, ov.Tensor]
 """Copies of states by their names."""
 
 MAX_COPIED_STATE_BYTES = 1 << 18
-"""The most that is copied of states before each run that may have to be run again: half a millisecond's worth where
-OpenVINO has to unpack them, as the keys and values of a language model, and far less where it has not."""
+"""The most bytes of states that are copied before each run that may have to be repeated. Copying so much takes half a
+millisecond if OpenVINO has to unpack them, as the keys and values of a language model, and far less if not."""
 
 
 class OpenVinoBoundSlot(OpenVinoSlot):
     """One `InferRequest` with its caller's states. An inference that fails leaves them as they are.
 
-    Whoever has made a new graph moves it there while it is idle, or else it would keep the one before in memory.
+    When a new graph was made, an idle slot is moved there: otherwise it would keep the graph before it in memory.
     """
 
     def __init__(self, graphs: Graphs, spec: ModelSpec) -> None:
@@ -57,7 +57,7 @@ class OpenVinoBoundSlot(OpenVinoSlot):
             return super().access(states)
 
     def move_to_current(self) -> None:
-        """Move to the graph that runs what comes, unless it is running: then it does so before its next run."""
+        """Move to the current graph. A slot that is running an inference does so before its next one instead."""
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -80,7 +80,7 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         self._use_with(self._graphs.good(), self._before)
 
     def _copied_if_small(self) -> _States | None:
-        """Give copies of the states, unless they are large, or nothing can spoil the run."""
+        """Give copies of the states; None if they are large, or if nothing can spoil the run."""
         if not self._is_small or not self._graphs.can_be_spoilt:
             return None
         states = self._states()
@@ -91,7 +91,7 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         return {variable.name: variable.state for variable in self._request.query_state()}
 
     def _use_with(self, graph: Graph, states: _States) -> None:
-        """Run in this graph from now on, where that can have these states."""
+        """Run in this graph from now on, with these states. If it refuses them, the slot stays as it is."""
         request = graph.create_request()
         for variable in request.query_state():
             variable.state = states[variable.name]

@@ -1,7 +1,7 @@
-"""Compiles small models once more, to compute on the thread that calls: a hand-over may cost more than they do.
+"""Compiles small models a second time, to compute on the calling thread: a hand-over may cost more than they do.
 
-With streams of its own, OpenVINO hands every inference to one of their threads, which costs several times what a
-small model computes. Knows nothing of slots; how long an inference takes is found out there.
+With streams of its own, OpenVINO hands every inference to one of their threads, which takes several times as long as
+a small model computes. Knows nothing of slots; they find out how long an inference takes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from inferwire_server.openvino_backend.sources import renewal
 log = structlog.stdlib.get_logger()
 
 MOST_WEIGHT_BYTES = 4 << 20
-"""Reading so many weights takes as long as an inference on the loop may."""
+"""The most weights of such a model: reading so many takes as long as an inference on the loop may."""
 
 _PARALLELISM = (
     "PERFORMANCE_HINT",
@@ -30,7 +30,7 @@ _PARALLELISM = (
 )
 
 _WITH_GRAPHS_OF_THEIR_OWN = frozenset({"If", "Loop", "TensorIterator"})
-"""Operations that run such a graph as often as a value says, or only if one says so."""
+"""Operations that run an inner graph as often as a value says, or only if a value says so."""
 
 _ON_THE_CALLING_THREAD: dict[str, Any] = {"NUM_STREAMS": 0, "INFERENCE_NUM_THREADS": 1}
 
@@ -38,9 +38,10 @@ _ON_THE_CALLING_THREAD: dict[str, Any] = {"NUM_STREAMS": 0, "INFERENCE_NUM_THREA
 def compile_brief(
     core: ov.Core, source: Source, model: ov.Model, compiled: ov.CompiledModel, config: dict[str, Any]
 ) -> Graphs | None:
-    """Compile a model for the thread that runs it; None for one that may not run on the loop, however brief it was.
+    """Compile a model to compute on the calling thread; None if it may not run on the loop, however brief it is.
 
-    That is one that keeps states, is not the CPU's alone or large, or computes as much as its inputs' values say.
+    It may not if it keeps states, does not run on the CPU alone, is large, or if how much it computes depends on the
+    values of its inputs.
     """
     if (
         execution_devices(compiled) != ("CPU",)
@@ -53,7 +54,7 @@ def compile_brief(
     try:
         return Graphs(core.compile_model(model, "CPU", kept), renewal(core, source, "CPU", kept))
     except RuntimeError as error:
-        # As with a property that only a virtual device knows: the model itself is compiled and serves.
+        # For example for a property that only a virtual device knows. The model itself is compiled, and serves.
         log.debug("no inference runs on the loop", model=model.friendly_name, reason=str(error).strip())
         return None
 
@@ -79,7 +80,7 @@ def _shapes_say_all(model: ov.Model) -> bool:
 
 
 def _with_lengths(model: ov.Model) -> ov.Model | None:
-    """Give the model with inputs of some length in each dimension that has none; None where no such one is found."""
+    """Give the model with some length for each dynamic dimension of its inputs; None if it does not take these."""
     if not model.is_dynamic():
         return model
     example = model.clone()

@@ -1,7 +1,7 @@
 """A folder of compiled models that several processes may share: one at a time compiles into it.
 
 OpenVINO reads and writes there as if it were alone: of two processes that compile one model at once, either fails.
-What threads of one process compile takes turns as well, of which nobody is told: it is no sign of another server.
+The threads of one process take turns as well. That is not logged, because it is no sign of another server.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import structlog
 log = structlog.stdlib.get_logger()
 
 LOCK = "inferwire.lock"
-"""The file in it that says that somebody does."""
+"""The file in the folder that a process locks while it compiles."""
 
 
 _ASKING: Counter[Path] = Counter()
@@ -28,9 +28,10 @@ _COUNTING = Lock()
 
 @contextmanager
 def alone_in(folder: Path) -> Generator[bool]:
-    """Compile while nobody else does; give whether there is any use in the folder.
+    """Hold the folder's lock while a model is compiled; give whether the folder is of any use.
 
-    One that cannot be written to changes for nobody, and one that cannot be looked into would end the process.
+    A folder that cannot be written to needs no lock, because it never changes. A folder that cannot be looked into is
+    of no use, because it would end the process.
     """
     with ExitStack() as held:
         is_first = held.enter_context(_asking(folder))
@@ -46,10 +47,10 @@ def alone_in(folder: Path) -> Generator[bool]:
 
 
 def kept_in(folder: Path, model: str, compile_it: Callable[[], Any]) -> Any:
-    """Compile a model, and warn if the folder has not got it then: OpenVINO is silent of a volume that is full."""
+    """Compile a model, and warn if it is not in the folder then: OpenVINO says nothing of a volume that is full."""
     before = _blobs(folder)
     compiled = compile_it()
-    # AUTO names a device in brackets that serves while it compiles for another: that may be kept yet.
+    # AUTO puts a device in brackets that serves only until AUTO has compiled for another, which may be kept yet.
     is_final = not any(name.startswith("(") for name in compiled.get_property("EXECUTION_DEVICES"))
     if is_final and not compiled.get_property("LOADED_FROM_CACHE") and _blobs(folder) == before:
         log.warning("not kept in the cache", model=model, folder=str(folder))
@@ -61,7 +62,7 @@ def _blobs(folder: Path) -> dict[Path, int]:
     found: dict[Path, int] = {}
     with suppress(OSError):
         for blob in folder.glob("*.blob"):
-            with suppress(OSError):  # somebody may be emptying it
+            with suppress(OSError):  # the folder may be emptied meanwhile
                 found[blob] = blob.stat().st_mtime_ns
     return found
 
@@ -70,7 +71,7 @@ def _can_be_looked_into(folder: Path) -> bool:
     try:
         (folder / LOCK).stat()
     except (FileNotFoundError, NotADirectoryError):
-        return True  # that there is nothing was seen
+        return True  # it could be looked into, and has no such file
     except OSError:
         return False
     return True
@@ -78,7 +79,7 @@ def _can_be_looked_into(folder: Path) -> bool:
 
 @contextmanager
 def _asking(folder: Path) -> Generator[bool]:
-    """Count a thread that is, or wants to be, alone in a folder; give whether no other of this process is counted."""
+    """Count a thread that has a folder's lock or waits for it; give whether it is the only one of this process."""
     with _COUNTING:
         _ASKING[folder] += 1
         is_first = _ASKING[folder] == 1

@@ -1,4 +1,4 @@
-"""Whether a device that settings name is one that models compile for: asked once a model has failed to."""
+"""Checks whether any model compiles for a device that settings name, after one has failed to compile for it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _model: Any = ov.Model
 def check_device(core: ov.Core, device: str) -> None:
     """Check a device with a model that every device can run.
 
-    Where not even that compiles for a device that is there, memory or threads have run short, and it is left to what
-    has failed to say so. AUTO takes whatever there is.
+    If not even that compiles for a device that exists, memory or threads have run short, and the error of the model
+    that has failed says so. AUTO takes whatever there is.
 
     Raises:
-        UnfitSetting: Nothing compiles for it, and it is none of those that are there.
+        UnfitSetting: If nothing compiles for the device, and it does not exist.
     """
     x = _op.parameter([1], ov.Type.f32)
     try:
@@ -34,6 +34,6 @@ def check_device(core: ov.Core, device: str) -> None:
 
 
 def _last_words(text: str) -> str:
-    """Give the last line that has words: the innermost error's. AUTO ends its list of them by a line without any."""
+    """Give the last line that has words: the innermost error's. AUTO ends its list of errors by a line without any."""
     lines = [line.strip("; ") for line in text.splitlines()]
     return next((line for line in reversed(lines) if line), text)

@@ -18,7 +18,7 @@ _NO_PYTHON_TYPE = "Unable to convert function return value to a Python type"
 
 
 def translate(code: Code, call: Callable[[], T]) -> T:
-    """Make OpenVINO's errors the server's."""
+    """Make a call, and turn OpenVINO's errors into the server's."""
     try:
         return call()
     except OPENVINO_ERRORS as error:
@@ -26,7 +26,7 @@ def translate(code: Code, call: Callable[[], T]) -> T:
 
 
 def translated(code: Code, error: Exception) -> ServingError:
-    """Say what one of OpenVINO's errors is of the server's."""
+    """Turn one of OpenVINO's errors into one of the server's."""
     text = str(error).strip()
     if code is Code.INFERENCE_FAILED and "was canceled" in text:
         return ServingError(Code.CANCELLED, "the inference was cancelled")

@@ -1,7 +1,7 @@
 """Remembers which inferences failed lately, so that the same inputs sent again fail at once: `Failures`.
 
-To know that an inference fails by itself it has to run in a graph that nothing else has failed in, and such a graph
-takes as long as a load. Owns what is remembered, and runs nothing.
+To know that an inference's failure is its own, it has to run in a graph in which nothing else has failed, and making
+such a graph takes as long as loading the model. Owns what is remembered, and runs nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Failure:
 
     Attributes:
         message: Why it failed.
-        digest: What its inputs' bytes are known by.
+        digest: The digest of its inputs' bytes.
         until: When it is forgotten.
     """
 
@@ -44,7 +44,7 @@ class Failure:
 
 
 class Failures:
-    """The latest failure of each shape of a model's inputs. Any thread may ask and tell."""
+    """The latest failure of each shape of a model's inputs. Any thread may call it."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -63,7 +63,7 @@ class Failures:
             return None if found is None or self._clock() >= found.until else found
 
     def add(self, inputs: Sequence[Tensor], message: str) -> None:
-        """Remember that these have failed."""
+        """Remember that these inputs have failed."""
         failure = Failure(message, _digest(inputs), self._clock() + LATELY_S)
         with self._lock:
             self._of.pop(_shapes(inputs), None)
@@ -72,7 +72,7 @@ class Failures:
                 del self._of[next(iter(self._of))]
 
     def forget(self, inputs: Sequence[Tensor]) -> None:
-        """Take note that inputs of these shapes need not fail."""
+        """Forget the failure of these shapes, because inputs of these shapes have not failed."""
         with self._lock:
             self._of.pop(_shapes(inputs), None)
 

@@ -1,10 +1,10 @@
 """The compiled graph that a model runs in, and its replacement once an inference in it has failed.
 
-OpenVINO's CPU device looks at a node of a dynamic model again only where its inputs have other shapes than it last
-computed with. An inference that fails half way leaves nodes with shapes of its own behind: the next callers' inferences
-then fail as well, with that one's message, or get outputs of its shape, until somebody's shapes happen to differ. A
-graph in which nothing has been computed mistakes nothing. One that is cancelled half way leaves as much: so none is
-interrupted there, which costs less than a new graph for each.
+OpenVINO's CPU device prepares a node of a dynamic model again only if the node's inputs have other shapes than those it
+last computed with. An inference that fails half way leaves its shapes behind in some nodes. The next inferences then
+fail as well, with the same message, or get outputs of the wrong shape, until one comes whose shapes happen to differ.
+A graph in which nothing has been computed yet has no shapes to mistake. An inference that is cancelled half way leaves
+as much behind: so none is interrupted in such a model, which costs less than a new graph after each cancel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = structlog.stdlib.get_logger()
 
 @dataclass(eq=False, slots=True)
 class Graph:
-    """What a model runs in.
+    """A compiled graph that a model runs in.
 
     Attributes:
         is_spoilt: Whether an inference is known to have failed in it: what else is computed there may be wrong.
@@ -44,7 +44,7 @@ class Graph:
         return self.compiled.create_infer_request()
 
     def is_trusted(self) -> bool:
-        """Whether no inference has failed in it, one of those included whose thread has not heard of it yet."""
+        """Whether no inference has failed in it, not even one whose own thread has not noticed the failure yet."""
         for request in tuple(self.running):
             try:
                 request.wait_for(0)
@@ -57,18 +57,18 @@ class GraphHolder(Protocol):
     """Something that keeps a graph in memory while nothing runs in it."""
 
     def move_to_current(self) -> None:
-        """Go to the graph that runs what comes, if that can be now."""
+        """Move to the current graph, if that is possible now."""
         ...
 
 
 class Graphs:
-    """The graphs of a model, of which one at a time runs what comes. `renew` makes one more, like the one it is given.
+    """The graphs of a model: new inferences run in the current one. `renew` makes another like the one it is given.
 
     Attributes:
-        current: The one that runs what comes.
-        failures: What failed lately in a graph that nobody else had used.
-        renewing: Held by whoever makes another graph, until what it was made for has run.
-        can_be_spoilt: Whether an inference that ends half way leaves anything behind.
+        current: The graph that new inferences run in.
+        failures: The inferences that failed lately as the first in their graph.
+        renewing: Held by the thread that makes another graph, until the inference that the graph is for has run.
+        can_be_spoilt: Whether an inference that ends half way leaves anything behind in its graph.
     """
 
     def __init__(self, compiled: ov.CompiledModel, renew: Callable[[ov.CompiledModel], ov.CompiledModel]) -> None:
@@ -83,11 +83,11 @@ class Graphs:
 
     @property
     def compiled(self) -> ov.CompiledModel:
-        """The compiled model that runs what comes."""
+        """The compiled model of the current graph."""
         return self.current.compiled
 
     def export(self) -> bytes:
-        """Give the model as a blob that can be loaded again: one from OpenVINO's cache is compiled anew for that."""
+        """Give the model as a blob that can be loaded again. One from OpenVINO's cache is compiled anew for that."""
         compiled = self.compiled
         if compiled.get_property("LOADED_FROM_CACHE"):
             with self.renewing:
@@ -95,19 +95,19 @@ class Graphs:
         return compiled.export_model().getvalue()
 
     def add_holder(self, holder: GraphHolder) -> None:
-        """Have it move whenever there is a new graph, for as long as anybody else has it."""
+        """Have a holder move whenever there is a new graph. Only a weak reference to it is kept."""
         with self._holders_lock:
             self._holders.add(holder)
 
     def good(self) -> Graph:
-        """Give the graph that runs what comes, once there is another where an inference has failed in it."""
+        """Give the current graph. If an inference has failed in it, wait until another has taken its place."""
         if self.current.is_spoilt:
             with self.renewing:
                 return self.current
         return self.current
 
     def mended(self) -> Graph:
-        """Give the graph that runs what comes; where an inference has failed in it, make another first, if possible."""
+        """Give the current graph. If an inference has failed in it, put another in its place first, if possible."""
         if self.current.is_spoilt:
             with self.renewing:
                 self.current = self._renewed(self.current) or self.current
@@ -115,28 +115,28 @@ class Graphs:
         return self.current
 
     def run_anew(self, run: Callable[[Graph], T], failed: Graph, failure: Exception) -> T:
-        """Run what has failed once more, in a new graph that nobody else has used; from then on it is everybody's.
+        """Run a failed inference once more, as the first in a new graph, which is the current one from then on.
 
         Raises:
-            Exception: What `run` raises this time; the failure, where graphs cannot be spoilt or made anew.
+            Exception: What `run` raises this time; the failure, if graphs cannot be spoilt or no new one can be made.
         """
         if not self.can_be_spoilt:
             raise failure
-        # Those who compute in it meanwhile see that as they end.
+        # Slots that compute in the graph meanwhile see this when they have finished, and run again.
         failed.is_spoilt = True
         with self.renewing:
             renewed = None
             try:
                 renewed = self._renewed(failed)
             finally:
-                # Without another, nobody is to wait for one.
+                # If no other graph could be made, no slot is to wait for one.
                 failed.is_spoilt = renewed is not None
             if renewed is None:
                 raise failure
             try:
                 return run(renewed)
             finally:
-                # One that fails in it as the first leaves nothing that another's shapes could be taken for.
+                # Also after a failure: the first inference in a graph leaves nothing that later shapes could match.
                 renewed.is_spoilt = False
                 self.current = renewed
                 with self._holders_lock:
@@ -145,9 +145,10 @@ class Graphs:
                     holder.move_to_current()
 
     def another(self) -> Graph | None:
-        """Make a graph for what may well fail, so that nobody suffers from it; None where there can be none.
+        """Make a graph for an inference that is likely to fail, so that it spoils no other; None if none can be made.
 
-        For whoever holds `renewing`, and until it has run: a graph may take as much memory as all else.
+        The caller has to hold `renewing` until the inference has run, so that there is one such graph at a time: it may
+        take as much memory as everything else.
         """
         return self._renewed(self.current)
 

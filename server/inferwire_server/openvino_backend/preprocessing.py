@@ -82,7 +82,7 @@ def _port(model: ov.Model, layout: PortLayout) -> Any:
 
 
 def _replay_each(processor: preprocess.PrePostProcessor, calls: Iterable[Call]) -> list[str]:
-    """Make calls, and say why some cannot be made."""
+    """Make calls, and give the reasons of those that cannot be made."""
     refusals: list[str] = []
     for call in calls:
         try:
@@ -141,7 +141,7 @@ def _argument(method: str, value: PropertyValue) -> Any:
         case str() if method == "set_shape":
             return ov.PartialShape(value)
         case list() if method == "convert_layout" and set(map(repr, value)) != set(map(repr, range(len(value)))):
-            # OpenVINO reads and writes foreign memory by positions that are not there, which ends the process.
+            # At positions that do not exist, OpenVINO reads and writes foreign memory, which ends the process.
             raise ValueError(f"convert_layout() is given the positions {value}, expected each of the dimensions once")
         case _:
             return value

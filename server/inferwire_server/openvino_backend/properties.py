@@ -1,4 +1,4 @@
-"""Between properties as they travel and as OpenVINO reads and gives them."""
+"""Translates between properties as they travel and as OpenVINO reads and gives them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_BATCHED_DEVICE = (
     "PERFORMANCE_HINT_NUM_REQUESTS",
     "PERF_COUNT",
 )
-"""What BATCH asks the device below for, and does not list. OpenVINO puts it before a GPU itself, for throughput."""
+"""What BATCH asks the device below for, and does not list. For throughput, OpenVINO puts BATCH before a GPU itself."""
 
 
 def readable_properties(compiled: ov.CompiledModel) -> Properties:
@@ -82,7 +82,7 @@ def config_of(properties: Properties) -> dict[str, Any]:
     """Give properties as OpenVINO reads them.
 
     Raises:
-        ServingError: INVALID_INPUT for a list that OpenVINO has no type for: it would not say of which property.
+        ServingError: INVALID_INPUT for a list that OpenVINO has no type for: its own error would not name the property.
     """
     for name, value in properties.items():
         _check_lists(name, value)
@@ -97,7 +97,7 @@ def set_property(core: Any, where: tuple[str, ...], config: dict[str, Any]) -> N
 
 
 def read_back(core: Any, where: tuple[str, ...], name: str, value: PropertyValue) -> PropertyValue:
-    """Read what was set; some of what can be set cannot be read."""
+    """Read a property that was set; give the value that it was set to if it cannot be read."""
     try:
         return property_value(core.get_property(*where, name))
     except RuntimeError:

@@ -1,6 +1,6 @@
-"""Models that would bring the whole server down as they run, refused or mended before they are compiled.
+"""Refuses or mends models that would bring the whole server down as they run, before they are compiled.
 
-Knows which operations OpenVINO's plugins do past the end of their memory. Takes graphs as they are read.
+Knows in which operations OpenVINO's plugins go past the end of their memory. Takes graphs as they are read.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ def refuse_unsafe(model: Any) -> None:
 
 
 def part_inputs_from_results(model: Any) -> None:
-    """Put something between inputs of dynamic shapes and results that only conversions to the type they have part.
+    """Put operations between an input of a dynamic shape and a result if all that is between them does nothing.
 
-    As of OpenVINO 2026.4 the CPU plugin drops such a conversion so late that the output still has the memory of the
-    first shape: it gives what others left there, and writes past its end. Other operations that do nothing are safe.
+    What does nothing is a conversion to the type that a tensor has already. As of OpenVINO 2026.4 the CPU plugin drops
+    such a conversion so late that the output keeps the memory of the first shape: it gives what others left there, and
+    writes past its end. Other operations that do nothing are safe.
     """
     for result in model.get_results():
         kept = result.input_value(0)

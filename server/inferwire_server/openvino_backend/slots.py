@@ -1,4 +1,4 @@
-"""Inferences on OpenVINO: one request each, reused, with inputs that are lent to it or, small ones, copied."""
+"""Slots on OpenVINO: each reuses one request, to which inputs are lent or, small ones of brief inferences, copied."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime, 
 _MICROSECOND = timedelta(microseconds=1)
 
 MAX_COPIED_INPUT_BYTES = 1 << 16
-"""The most that the slot for brief inferences copies of an input: to copy so much takes as long as to lend it."""
+"""The largest input that the slot for brief inferences copies: to copy so much takes as long as to lend it."""
 
 
 class OpenVinoSlot:
-    """One `InferRequest`, reused by whoever comes next: a model's states begin afresh for each.
+    """One `InferRequest`, reused for all inferences. A model's states begin afresh for each, unless it `keeps_states`.
 
     The request reads its inputs where the caller's bytes lie and does not keep them alive: the
     caller holds them until `run` returns, and before that the request gets its own tensors back.
@@ -43,16 +43,17 @@ class OpenVinoSlot:
         self._use(graphs.current, graphs.current.create_request())
 
     def _use(self, graph: Graph, request: ov.InferRequest) -> None:
-        """Run this request, which is one of this graph, from now on."""
+        """Use this request, which belongs to this graph, from now on."""
         self._own_inputs = [_own_input(request, index) for index in range(len(self._spec.inputs))]
-        # With the slot goes first what it has had first, and a model is to go with the last of its requests.
+        # Set last: Python frees an object's attributes in the order in which they were first set, and a model is to be
+        # freed with the last of its requests (see `Opened.free`).
         self._graph, self._request = graph, request
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run an inference and give copies of the outputs asked for, or what their transforms make of them."""
         if self._may_fail(inputs):
             with self._graphs.renewing:
-                # What this has waited for may have been of these shapes, too, or these very inputs.
+                # Ask again: the inference that this one has waited for may have had the same shapes or the same inputs.
                 if self._may_fail(inputs) and (graph := self._graphs.another()) is not None:
                     return self._run_apart(graph, inputs, outputs, transforms)
         try:
@@ -67,7 +68,7 @@ class OpenVinoSlot:
             self._move(graph)
             raise failure
 
-        # It may be another's inference before it that went wrong, and not this one.
+        # An earlier inference that failed in this graph may be the cause: run this one again in a new graph.
         return self._graphs.run_anew(run_in, self._graph, failure)
 
     def access(self, states: StateAccess) -> tuple[Tensor, ...]:
@@ -75,7 +76,7 @@ class OpenVinoSlot:
         return translate(Code.INVALID_INPUT, lambda: self._access(states))
 
     def cancel(self) -> None:
-        """Stop the inference that runs, if the device can and nothing is left behind for the next one."""
+        """Stop the inference that runs, if the device can, and if that leaves nothing behind for the next one."""
         if not self._graphs.can_be_spoilt:
             self._request.cancel()
 
@@ -88,13 +89,13 @@ class OpenVinoSlot:
         self._use(graph, graph.create_request())
 
     def _go_back(self) -> None:
-        """Be as before a run whose answer cannot be trusted, in a graph that can."""
+        """Undo a run whose outputs cannot be trusted, and move to a graph that can be."""
         self._move(self._graphs.good())
 
     def _run_trusted(
         self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms
     ) -> tuple[Tensor, ...]:
-        """Run in a graph in which no inference has failed, others' meanwhile included."""
+        """Run in a graph in which no inference has failed, and run again if another slot's fails in it meanwhile."""
         if self._graph is not (graph := self._graphs.good()):
             self._move(graph)
         given = self._run(inputs, outputs, transforms)
@@ -120,7 +121,7 @@ class OpenVinoSlot:
         """Tell whether inputs of the same shapes have failed lately.
 
         Raises:
-            ServingError: INFERENCE_FAILED if these very ones have, and no states can make a difference.
+            ServingError: INFERENCE_FAILED if these very inputs have, and no states of a caller can make a difference.
         """
         known = self._graphs.failures.like(inputs)
         if known is not None and not self._keeps_states and known.is_of(inputs):
@@ -130,7 +131,7 @@ class OpenVinoSlot:
     def _run_apart(
         self, graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms
     ) -> tuple[Tensor, ...]:
-        """Run what may well fail in a graph that nobody else has used or will use."""
+        """Run an inference that is likely to fail in a graph of its own, which no other uses before or after it."""
         try:
             return self._run_first(graph, inputs, outputs, transforms)
         finally:
@@ -139,7 +140,7 @@ class OpenVinoSlot:
     def _run_first(
         self, graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms
     ) -> tuple[Tensor, ...]:
-        """Run as the first in a graph. What fails there fails by itself, and is remembered."""
+        """Run as the first inference in a graph. A failure there is this inference's own, and is remembered."""
         try:
             self._move(graph)
             given = self._run(inputs, outputs, transforms)
@@ -156,7 +157,7 @@ class OpenVinoSlot:
             for index, view in enumerate(views):
                 self._request.set_input_tensor(index, view)
             if self._resets_states:
-                # The slot has served other callers: nobody may see what they left behind.
+                # The slot has served other callers: none may see the states that another left behind.
                 self._request.reset_state()
             return self._infer(outputs, transforms)
         finally:
@@ -178,7 +179,7 @@ class OpenVinoSlot:
             self._request.start_async()
             self._request.wait()
         except OPENVINO_ERRORS:
-            # Before others that ran in it can take it for one in which nothing has failed.
+            # Before the request leaves `running`: then other slots cannot take the graph for one without a failure.
             self._graph.is_spoilt = self._graphs.can_be_spoilt
             raise
         finally:
@@ -192,13 +193,13 @@ class OpenVinoSlot:
 class OpenVinoBriefSlot(OpenVinoSlot):
     """One `InferRequest` for inferences so short that copying small inputs beats lending them to it.
 
-    It keeps a tensor of its own for each input, of the shape that it last had. No other slot uses its graphs.
+    It keeps a tensor of its own for each input, of the shape that the input last had. No other slot uses its graphs.
     """
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
-        """Run an inference as a slot does. It is the next one after a failure that makes the graph anew.
+        """Run an inference as other slots do. After a failure, the next inference makes the graph anew.
 
-        One that fails does so by itself: nothing runs beside it, and nothing has failed in its graph before.
+        A failure is the inference's own: nothing runs beside it, and nothing has failed in its graph before.
         """
         try:
             if self._graph is not (graph := self._graphs.mended()):
@@ -247,7 +248,7 @@ def _state(variable: Any) -> Tensor:
 
 
 def _own_input(request: ov.InferRequest, index: int) -> ov.Tensor:
-    """Give a tensor that an input can always be set back to: OpenVINO's first one of a bounded shape does not fit."""
+    """Give a tensor that an input can always be set back to. OpenVINO's own does not fit where a shape is bounded."""
     port = request.model_inputs[index]
     if port.partial_shape.is_static:
         return request.get_input_tensor(index)

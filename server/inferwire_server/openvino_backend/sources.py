@@ -1,4 +1,4 @@
-"""How OpenVINO gets a model from its files: once, and again while they are what they were."""
+"""Reads models from their files, and says how to compile a model once more, also if its files have changed by then."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from inferwire_server.openvino_backend.screening import part_inputs_from_results
 from inferwire_server.openvino_backend.specs import check_inputs, partial_shape, spec_of
 
 Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]
-"""Makes one more of a compiled model."""
+"""Makes another compiled model like the one it is given."""
 
 
 def renewal(core: Any, source: Source, device: str, config: Mapping[str, Any]) -> Renew:
-    """Say how to compile a model once more: from its files, or what is in memory, where these hold another by then.
+    """Say how to compile a model once more: from its files or, if these have changed, from what is in memory.
 
-    OpenVINO cannot read what a model gives out that it has itself read from such a blob, or from its cache.
+    That blob is kept: OpenVINO cannot import what a model exports that was itself imported from such a blob, or that
+    came from its cache.
     """
     as_read = frozenset(_stamps(source))
-    # Nothing is to wait for others that compile into the cache.
+    # Without the cache: this is not to wait for others that compile into it.
     own = {name: value for name, value in config.items() if name != "CACHE_DIR"}
     blob = b""
 
@@ -50,7 +51,7 @@ def renewal(core: Any, source: Source, device: str, config: Mapping[str, Any]) -
 
 
 def read_model(core: Any, source: Source) -> ov.Model:
-    """Read a model, and do to it what its source says.
+    """Read a model, and change it as its source says.
 
     Raises:
         UnfitSetting: For a setting of the operator's that does not fit it.
@@ -78,10 +79,10 @@ def read_model(core: Any, source: Source) -> ov.Model:
 
 
 def read_to_run(core: Any, source: Source) -> ov.Model:
-    """Read a model as it is to be compiled: one that stays within its memory as it runs.
+    """Read a model to compile it, changed so that it stays within its memory as it runs.
 
     Raises:
-        ValueError: For one that cannot.
+        ValueError: For a model that would not.
     """
     model = read_model(core, source)
     refuse_unsafe(model)
@@ -100,7 +101,7 @@ def _set_names(model: ov.Model, named: Sequence[PortNames]) -> None:
 
 @contextmanager
 def _blaming(setting: str) -> Generator[None]:
-    """Say of what OpenVINO refuses here which setting asks for it."""
+    """Turn OpenVINO's errors into one that names the setting which asks for what OpenVINO refuses."""
     try:
         yield
     except OPENVINO_ERRORS as error:
@@ -115,7 +116,7 @@ def _reshape(model: ov.Model, shapes: Mapping[str, Shape]) -> None:
 
 
 def _reshape_further(model: ov.Model, preprocessing: Preprocessing) -> None:
-    """Give inputs their new shapes at once: one without the other need not go together with the model."""
+    """Give inputs their new shapes in one call: the model may not fit some of them without the others."""
     positions = preprocessing.reshape_positions
     past = [position for position in positions if position >= len(model.inputs)]
     if past:
@@ -134,7 +135,7 @@ def _set_free(model: ov.Model, names: frozenset[str]) -> None:
 
 
 def _fit(model: ov.Model, stated: StatedPorts) -> None:
-    """Make inputs what they are said to be as far as the model leaves that open, and check the rest."""
+    """Narrow inputs to what is stated where the model leaves that open, and check the rest."""
     ports = _ports(model)
     shapes = stated.input_shapes(ports.inputs)
     if shapes:
@@ -164,9 +165,10 @@ def _set_batch(model: ov.Model, batch: Dimension) -> None:
 
 
 def _stamps(source: Source) -> Iterator[tuple[Path, tuple[int, ...]]]:
-    """Say what tells a model's files from others of their names: the time of a change cannot be set, others can.
+    """Give what tells a model's files from others of their names. Of a file's times, `ctime` is one that cannot be set.
 
-    Files of which the system tells nothing have gone since, or lie beside and are not for this user.
+    Files that cannot be looked at are left out: they have gone since, or lie beside the model and are not for this
+    user.
     """
     with suppress(OSError):
         for file in _files(source):

@@ -35,7 +35,7 @@ def check_inputs(model: ov.Model, names: Iterable[str], setting: Callable[[str],
     """Check that a model has the inputs that settings name; "" stands for the only one.
 
     Raises:
-        UnfitSetting: For the first that it has not, where `setting` says that it is named.
+        UnfitSetting: For the first that the model does not have, with the path that `setting` gives for its name.
     """
     known = {name for port in model.inputs for name in port.get_names()}
     for name in sorted(set(names) - known - {""}):
@@ -54,7 +54,7 @@ def compiled_states_of(compiled: ov.CompiledModel) -> list[str]:
 
 
 def texts(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what a model says of itself as texts, or tables of them; not what the runtime has noted of this host."""
+    """Give what a model's file says of it as texts, or tables of them, without what the runtime notes of this host."""
     return {
         name: texts(cast("dict[str, Any]", below)) if isinstance(below, dict) else _text(below)
         for name, below in info.items()

@@ -1,4 +1,4 @@
-"""Between the server's tensors and OpenVINO's, without a copy wherever that can be."""
+"""Translates between the server's tensors and OpenVINO's, without a copy where that is possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import bug, invalid_input
 
 _ARRAY_BYTES = 1 << 20
-"""How many bytes an array has at the most that strings are given to OpenVINO in, unless it is of one alone."""
+"""The most bytes of an array in which strings are given to OpenVINO, unless it has one string alone."""
 
 _READ_AT_ONCE = 64
 """How many strings are read from OpenVINO in one array. How long they are is not known before."""
@@ -32,7 +32,7 @@ def to_runtime(tensor: Tensor, prefix: str = "the tensor") -> ov.Tensor:
     runtime_type = getattr(ov.Type, tensor.element_type.name)
     shape = list(tensor.shape)
     if tensor.element_type.is_string:
-        # As many as a shape says are made at once: first see that they are there.
+        # OpenVINO makes as many strings as the shape says at once: first make sure that they are there.
         values = list(strings_of(prefix, tensor))
         _check_ends(prefix, values)
         return _filled(values, shape)
@@ -54,7 +54,7 @@ def from_runtime(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
     if element_type.is_string:
         return Tensor(element_type, tuple(tensor.shape), strings.pack(_strings_of(tensor)))
     array = tensor.data
-    # numpy knows the shape far sooner than OpenVINO's Shape gives its items; packed types are flat there.
+    # numpy gives the shape far faster than OpenVINO's Shape gives its items. Packed types are flat in numpy.
     shape = tuple(tensor.shape) if element_type.is_packed else array.shape
     return Tensor(element_type, shape, array.tobytes())
 
@@ -67,14 +67,14 @@ def view_of(tensor: ov.Tensor, element_type: ElementType) -> Tensor:
 
 
 def _check_ends(prefix: str, values: Sequence[bytes]) -> None:
-    """Refuse strings that arrays of numpy's, all that OpenVINO's Python takes them in, cannot carry whole."""
+    """Refuse strings that a numpy array cannot carry whole: OpenVINO's Python takes strings in nothing else."""
     for index, value in enumerate(values):
         if value.endswith(b"\0"):
             raise invalid_input(f"{prefix}: string {index} ends in a NUL byte, which OpenVINO's Python would drop")
 
 
 def _filled(values: Sequence[bytes], shape: Sequence[int]) -> ov.Tensor:
-    """Make a tensor of strings, some at a time: in an array that OpenVINO takes each has the longest one's room."""
+    """Make a tensor of strings, some at a time: in a numpy array each string takes as much room as the longest."""
     filled = ov.Tensor(ov.Type.string, ov.Shape([len(values)]))
     for start, end in _runs(values):
         _part(filled, (start,), (end,)).bytes_data = np.array(values[start:end], np.bytes_)
@@ -83,16 +83,16 @@ def _filled(values: Sequence[bytes], shape: Sequence[int]) -> ov.Tensor:
 
 
 def _strings_of(tensor: ov.Tensor) -> Iterator[bytes]:
-    """Read strings, some at a time, for the same reason. To read none at all would divide by zero inside OpenVINO."""
+    """Read strings, some at a time, for the same reason. Reading an empty tensor would divide by zero in OpenVINO."""
     for begin, end in _blocks(tuple(tensor.shape), _READ_AT_ONCE) if tensor.size else ():
         part = _part(tensor, begin, end)
         array = part.bytes_data.reshape(-1)
-        # Where all are empty, each is given as one byte, of memory that nobody has written to.
+        # If all are empty, OpenVINO gives each as one byte of memory that was never written to.
         yield from map(bytes, array if array.itemsize > 1 else _beside_a_longer_one(part))
 
 
 def _beside_a_longer_one(tensor: ov.Tensor) -> np.ndarray[Any, Any]:
-    """Read strings together with one of two bytes, so that those that are empty are given as such."""
+    """Read strings together with one more, of two bytes, so that the empty ones are given as such."""
     count = tensor.size
     flat = ov.Tensor(ov.Type.string, tensor.shape)
     _copy(tensor, flat)
@@ -104,7 +104,7 @@ def _beside_a_longer_one(tensor: ov.Tensor) -> np.ndarray[Any, Any]:
 
 
 def _copy(source: Any, target: ov.Tensor) -> None:
-    # Its types name remote tensors, of which they know nothing.
+    # `Any`, because the types of OpenVINO's `copy_to` name remote tensors, which they do not define.
     source.copy_to(target)
 
 
@@ -123,7 +123,7 @@ def _blocks(shape: tuple[int, ...], most: int) -> Iterator[tuple[tuple[int, ...]
 
 
 def _runs(values: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Cut strings into runs that take little more memory as an array than they have bytes."""
+    """Cut strings into runs that take at most `_ARRAY_BYTES` as an array. A longer string is a run by itself."""
     start = longest = 0
     for at, value in enumerate(values):
         longest = max(longest, len(value))
