@@ -1,4 +1,4 @@
-"""Who may call: everybody, or whoever shows a key."""
+"""Who may call: everybody, or only callers that show a key."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class AccessService:
         return self._keys is not None
 
     def renew(self, keys: ApiKeys) -> bool:
-        """Take these keys from now on, and say whether they are others. Streams that are open go on."""
+        """Take these keys from now on, and say whether they differ from those before. Streams that are open go on."""
         are_others = keys != self._keys
         self._keys = keys
         return are_others
 
     def check(self, authorization: str | None) -> bytes | None:
-        """Refuse a caller that does not show a key, and give what that is known by; None where none is needed.
+        """Refuse a caller that does not show a valid key, and give the key's digest; None if no key is needed.
 
         `authorization` is the header of this name.
 

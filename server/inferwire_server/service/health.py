@@ -37,21 +37,21 @@ class HealthService:
     def is_ready(self) -> bool:
         """Whether the server takes inferences.
 
-        Strict readiness asks that no model of the repository has failed to load and is without a version that serves;
-        otherwise such a model is not ready itself and leaves the server so.
+        With strict readiness it takes none if a model of the repository has failed to load and has no version that
+        serves. Without, such a model is not ready itself, and the server is.
         """
         return self._why_not is None and not (self._is_strict and self._catalogue.has_failed)
 
     def begin(self) -> None:
-        """The repository has been read: take work."""
+        """Take work: the repository has been read."""
         self._why_not = None
 
     def end(self) -> None:
-        """The server is shutting down: send no more work."""
+        """Take no more work: the server is shutting down."""
         self._why_not = shutting_down
 
     def is_model_ready(self, name: str, version: str = "") -> bool:
-        """Whether callers are to send a model inferences; a model nobody knows is not ready.
+        """Whether callers are to send a model inferences; an unknown model is not ready.
 
         Raises:
             ServingError: INVALID_INPUT for a version that is no number.
@@ -65,9 +65,9 @@ class HealthService:
         return True
 
     def require_model(self, name: str, version: str = "") -> None:
-        """Refuse a model that is not ready; none is before the server takes work, nor once it is shutting down.
+        """Refuse a model that is not ready. No model is before the server takes work, or once it is shutting down.
 
-        Strict readiness is the server's: what has failed makes no other model unready.
+        Strict readiness concerns the server alone: a model that has failed makes no other model unready.
 
         Raises:
             ServingError: MODEL_NOT_FOUND, INVALID_INPUT for a version that is no number, MODEL_FAILED,

@@ -81,9 +81,9 @@ class InferenceService:
     ) -> Job:
         """Queue an inference. `on_end` is called on the loop, once, after this call has returned.
 
-        With `at_once` a brief one may end before that. One that `is_named` has its result for long, and not only until
-        it is answered. Whoever knows when the request was read, by the monotonic clock, says so, and says later when
-        it is `answered`. Callers that are told apart take turns.
+        With `at_once` it may be called before, if the inference is brief. The result of an inference that `is_named` is
+        kept for long, and not only until it is answered. A transport that knows when the request was read, by the
+        monotonic clock, gives `received_at` and calls `answered` later. Inferences of different callers take turns.
 
         Raises:
             ServingError: If the model, the inputs or the queue do not allow it.
@@ -100,7 +100,7 @@ class InferenceService:
         """Check several executions at once, and divide them into single jobs.
 
         Raises:
-            ServingError: If something is wrong with one of them, who knows which: `submit` would say it of each.
+            ServingError: If something is wrong with one of them, without saying which. `submit` would say it of each.
         """
         self._require_open()
         model, submission = self._prepared(stack, received_at, caller)
@@ -135,11 +135,11 @@ class InferenceService:
         return await self._until_end(job, end)
 
     def release_sequences(self, session: Session, ids: Sequence[int]) -> None:
-        """End sequences of a session when their last jobs have; pass over what is not under way."""
+        """End sequences of a session when their last jobs have ended; pass over those that are not under way."""
         self._sequences.release(session, ids)
 
     def drop(self, job: Job, index: int, reason: str) -> None:
-        """Cancel one execution of a job, which ends with the last of them; do nothing for one that has ended."""
+        """Cancel one execution of a job; the job ends when all are cancelled. Do nothing for one that has ended."""
         model_of(job).device.drop(job, index, ServingError(Code.CANCELLED, reason))
 
     def cancel(self, job: Job, reason: str) -> None:
@@ -159,7 +159,7 @@ class InferenceService:
     ) -> Job:
         """Run an inference to its end. Cancelling this call cancels the inference.
 
-        Where it does not end at once, it is waited for inside `waiting`.
+        If it does not end at once, this waits for it inside `waiting`.
 
         Raises:
             ServingError: If it was not admitted; what became of it later is in the job.
@@ -177,7 +177,7 @@ class InferenceService:
         return await self._until_end(job, end, waiting)
 
     async def drain(self, grace_s: float) -> int:
-        """Admit nothing more, wait for what runs, cancel what is left; give how many that were."""
+        """Admit nothing more, wait for what is in flight, cancel what is left; give how many executions those were."""
         self._draining = True
         if not self._in_flight:
             return 0
@@ -206,7 +206,7 @@ class InferenceService:
                 f"model '{spec.name}' was reloaded with other inputs or outputs: get it again (served_model, GetModel)"
             )
         carried_bytes = sum([tensor.byte_size for _, tensor in given if isinstance(tensor, Tensor)])
-        # One after the other: what is brought in may be a copy, and is none where one before it is refused.
+        # A generator: bringing in an input may copy it, which is not to happen once an input before it was refused.
         inputs = spec.arrange(
             (
                 (key, tensor if isinstance(tensor, Tensor) else self._bring_in(spec, key, tensor))
@@ -233,7 +233,7 @@ class InferenceService:
         return Prepared(model, submission)
 
     def _bring_in(self, spec: ModelSpec, key: PortKey, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
-        """Look up an input that the call names and does not carry; a box, which may be copied, only where it fits."""
+        """Look up an input that the call names and does not carry. A box, which may be copied, is checked before."""
         if isinstance(given, SharedTensor):
             return self._shared_memory.tensor(given)
         if isinstance(given, StoredTensor) and given.box is not None:

@@ -16,10 +16,10 @@ LONGEST_WAIT_S = 60.0
 """How long one call may wait for a named job."""
 
 _BYTES_OF_A_JOB = 4096
-"""What a kept job counts beside its outputs' bytes: small results in any number take memory, too."""
+"""What a kept job counts for besides its outputs' bytes: many small results take memory, too."""
 
 _BYTES_OF_A_LAYER = 512
-"""What each layer of its profile counts."""
+"""What each layer of a kept job's profile counts for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class JobService:
         return job
 
     def _expire_later(self) -> None:
-        """Have one timer for all jobs that are to be forgotten: it goes off no later than the first of them is due."""
+        """Set the one timer for all jobs that are to be forgotten: for when the first of them is due."""
         due = self._ledger.next_expiry
         self._is_expiring = due is not None
         if due is not None:
@@ -115,6 +115,6 @@ class JobService:
 
 
 def _byte_size(job: Job) -> int:
-    """Say what it takes to keep an ended job."""
+    """Say how many bytes an ended job counts for while it is kept."""
     outputs = sum([output.byte_size for output in job.outputs])
     return _BYTES_OF_A_JOB + _BYTES_OF_A_LAYER * len(job.profile) + outputs

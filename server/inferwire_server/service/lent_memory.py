@@ -1,7 +1,7 @@
 """Memory that sessions' clients lend to the server, which reads inputs of their executions where they lie.
 
-It costs the server addresses and no memory, so what bounds it is how many there are. What is lent no more stays
-mapped while a job reads it.
+Lent memory takes addresses of the server's, and no memory: so how many pieces there are is limited, and not how large
+they are. What was given back stays mapped while a job reads it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_LOANS = 1024
 
 
 class LentMemory:
-    """What each session has lent, by its names."""
+    """What each session has lent, by the ids that the session gave it."""
 
     def __init__(self, most_loans: int = MOST_LOANS, open_: Callable[[Loan], Bytes] = open_loan) -> None:
         self._most_loans = most_loans
@@ -34,7 +34,7 @@ class LentMemory:
         return f"<LentMemory: {sum(map(len, self._lent.values()))} of {len(self._lent)} sessions>"
 
     def lend(self, session: Session, memory_id: int, loan: Loan) -> None:
-        """Take memory of a session's client, in place of what has its name.
+        """Take memory of a session's client, in place of what has its id.
 
         Raises:
             ServingError: TOO_LARGE if the session has lent too much; what opening it raises.
@@ -76,7 +76,7 @@ class LentMemory:
 
 def _byte_size(lent: LentTensor, most: int) -> int:
     what = describe(lent.element_type, lent.shape)
-    # What lies there may change, and the lengths of strings must be the same at each look.
+    # The client may change the memory at any time, but the lengths of strings must be the same each time they are read.
     if lent.element_type.is_string or lent.element_type.is_packed:
         raise invalid_input(f"{what} cannot lie in lent memory, expected a type of whole bytes and fixed size")
     check_shape(f"what lies in lent memory {lent.memory_id}", lent.shape)

@@ -1,4 +1,4 @@
-"""Which events are logged: what callers may ask, and where it is allowed may change."""
+"""Which events are logged: callers may ask for the level and, if that is allowed, change it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inferwire_server.errors import ServingError
 
 
 class LogService:
-    """The level of the process' log, which `read` gives and `write` sets; callers may set it where that is allowed."""
+    """The level of the process' log, which `read` gives and `write` sets. Callers may set it if that `is_allowed`."""
 
     def __init__(self, read: Callable[[], str], write: Callable[[str], None], *, is_allowed: bool) -> None:
         self._read = read

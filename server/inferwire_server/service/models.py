@@ -1,6 +1,6 @@
-"""Models: what the repository serves, and whichever a caller may run.
+"""Models: those that the repository serves, and which model a call is for.
 
-Transports take `Model` and `Served` from here, as what these methods give: they know neither engine nor repository.
+Transports take `Model` and `Served` from here, because they know neither engine nor repository.
 """
 
 from __future__ import annotations
@@ -132,11 +132,11 @@ class ModelService:
     async def load(self, name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Load a model of the repository, or load it anew without losing a request.
 
-        The settings are as its `inferwire.toml` would say them, and lie over its own until it is loaded anew.
+        The settings are as its `inferwire.toml` would say them, and override it until the model is loaded anew.
 
         Raises:
             ServingError: PERMISSION_DENIED, also for a property that is the operator's; MODEL_NOT_FOUND; or
-                MODEL_FAILED with the reason. What served before serves on.
+                MODEL_FAILED with the reason. The versions that served before serve on.
         """
         loader = self._loader()
         refuse_forbidden(settings.get("properties", {}))
@@ -174,7 +174,7 @@ class ModelService:
     def _loader(self) -> Loader:
         control = self._control
         if not control.is_allowed:
-            # The words that clients know; to watch is to poll, for them.
+            # The sentence that clients know. Their word for a server that watches its repository is polling.
             polling = " if polling is enabled" if control.is_watching else ""
             raise ServingError(
                 Code.PERMISSION_DENIED,

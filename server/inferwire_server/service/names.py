@@ -1,11 +1,11 @@
-"""Names that callers make up, and that are kept when their requests have been answered: they are short."""
+"""Names that callers make up, and that the server keeps after it has answered their requests: they have to be short."""
 
 from __future__ import annotations
 
 from inferwire_server.errors import invalid_input
 
 LONGEST_NAME = 1024
-"""How many characters one may have: of what is kept for callers, names are not counted."""
+"""How many characters a name may have: names do not count towards what may be kept for callers."""
 
 
 def check_name(what: str, name: str) -> None:

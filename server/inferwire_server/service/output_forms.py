@@ -1,4 +1,4 @@
-"""The forms that callers want outputs in, as what a slot has to do with them."""
+"""Turns the forms that callers want outputs in into transforms, which a slot applies to the outputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_NUMBERS = ("string", "boolean")
 def transforms_of(
     model: Model, wanted: Sequence[int], forms: Mapping[int, OutputForm], shared_memory: SharedMemoryService
 ) -> Transforms:
-    """Say what is to be done with each wanted output; nothing with those of which `forms` says nothing.
+    """Give the transform of each wanted output; None for those of which `forms` says nothing.
 
     Raises:
         ServingError: INVALID_INPUT for an output that cannot have the form.

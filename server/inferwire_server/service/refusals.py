@@ -15,20 +15,20 @@ from inferwire_server.errors import ServingError
 
 log = structlog.stdlib.get_logger(__name__)
 
-# structlog would make all of an event before it asks whether anybody wants it.
+# structlog would make all of an event before it asks whether its level is logged.
 _LEVEL = logging.getLogger(__name__)
 
 _NOWHERE: Mapping[str, str] = {}
 
 _AGAIN_S = 60.0
-"""How long an address that has shown no valid key is not told again."""
+"""For how long an address that has shown no valid key is not logged again."""
 
 _MOST_ADDRESSES = 20
-"""Of how many addresses the log tells in that time: one that has many could fill it."""
+"""How many addresses are logged in that time: a caller that has many could fill the log."""
 
 
 class Face(Enum):
-    """By which way requests come: those on an SDK's session are executions, of which a call carries many."""
+    """The way by which requests come. Those on an SDK's session are executions, of which a call carries many."""
 
     GRPC = "grpc"
     REST = "rest"
@@ -41,7 +41,7 @@ class Refusals:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._clock = clock
-        # The addresses that were told, and when; the longest ago first.
+        # When each of these addresses was logged, the longest ago first.
         self._told: dict[str, float] = {}
 
     def __repr__(self) -> str:
@@ -61,10 +61,10 @@ class Refusals:
         requests: int = 1,
         peer: str = "",
     ) -> None:
-        """Count requests that are answered with an error, unless a job has ended in it: jobs are counted as such.
+        """Count requests that are answered with an error, unless it is a job's, which the job's tally counts.
 
-        The log has it, why, and `where` it was, at the level debug. A `peer`'s address that shows no valid key is a
-        warning, now and then.
+        The error is logged at the level debug, with its reason and `where` it was. If a `peer` shows no valid key, its
+        address is logged as a warning, now and then.
         """
         if error.code is Code.UNAUTHENTICATED and peer:
             self._warn_of(peer, face, error.message)

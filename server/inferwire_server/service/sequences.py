@@ -18,7 +18,7 @@ _Key: TypeAlias = tuple[Session | None, Model, int | str]
 
 
 class Sequences:
-    """The sequences under way, and those that are ending: a sequence that starts anew waits for its last jobs."""
+    """The sequences under way, and those that are ending: one that starts anew waits for the old one's last jobs."""
 
     def __init__(self) -> None:
         self._bindings: dict[_Key, Binding] = {}
@@ -35,7 +35,7 @@ class Sequences:
 
         Raises:
             ServingError: SEQUENCE_NOT_FOUND if it is not under way and does not start here; QUEUE_FULL if the
-                model keeps no more callers' states; MODEL_NOT_READY if the model is leaving.
+                model keeps no more callers' states; MODEL_NOT_READY if the model is being removed.
         """
         key = call.session, model, call.id
         binding = self._start(key) if call.is_start else self._under_way(key)

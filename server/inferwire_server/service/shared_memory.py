@@ -1,7 +1,7 @@
 """Regions of shared memory that callers on this machine register, and tensors that lie in them.
 
-A region's name is everybody's: it is there until somebody takes it away, or the server ends. What is taken away stays
-mapped while a job uses it.
+All callers share the regions and their names. A region is there until a caller unregisters it, or the server ends. One
+that was unregistered stays mapped while a job uses it.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ class SharedMemoryService:
         return tuple(mapped.region for mapped in self._mapped.values() if name in ("", mapped.region.name))
 
     def unregister(self, name: str = "") -> None:
-        """Take away the region of a name, or all; do nothing where there is none."""
+        """Unregister the region of a name, or all; do nothing if there is none."""
         if name:
             self._mapped.pop(name, None)
         else:
             self._mapped.clear()
 
     def close(self) -> None:
-        """Take away all."""
+        """Unregister all regions."""
         self._mapped.clear()
 
     def tensor(self, shared: SharedTensor) -> Tensor:
@@ -95,11 +95,11 @@ class SharedMemoryService:
         """
         place = shared.place
         data = self._find(place).segment.view(place.offset, place.byte_size)
-        # The lengths in strings are read more than once, and must be the same each time.
+        # Strings are copied: their lengths are read more than once, and a caller could change them in between.
         return Tensor(shared.element_type, shared.shape, bytes(data) if shared.element_type.is_string else data)
 
     def write_to(self, place: SharedPlace, what: str) -> Transform:
-        """Give what writes an output to its place; `what` names it.
+        """Give the transform that writes an output to its place; `what` names the output.
 
         Raises:
             ServingError: TENSOR_NOT_FOUND if its region is not registered, INVALID_INPUT if it ends before the place.

@@ -15,15 +15,15 @@ from inferwire_server.tallies import Tallies
 class ModelStatistics:
     """What was counted of one version since the server has started, reloads included.
 
-    What comes back after it was forgotten, ten to twenty minutes after it had gone, is counted anew.
+    A version that has gone is forgotten after ten to twenty minutes. If it comes back after that, it is counted anew.
 
     Attributes:
         last_s: When the last inference ended, in seconds since the epoch; None where none has.
         success: Inferences that callers got, and their time from admission to their end.
         fail: Inferences that they did not get: refused, cancelled and expired ones among them.
         queue: The time that inferences waited for their slot.
-        compute: The time of those that callers got in their slot.
-        runs: What ran as one, by its rows.
+        compute: The time in their slot of the inferences that callers got.
+        runs: The inferences that slots ran, batches as one, by their rows.
     """
 
     name: str

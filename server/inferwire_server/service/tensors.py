@@ -1,6 +1,6 @@
 """Tensors that sessions keep on the server, as inputs and outputs of their executions.
 
-A kept tensor's bytes never change: what is written takes their place, so that a job that reads them goes on
+A kept tensor's bytes never change: a write puts others in their place, so that a job that reads them goes on
 reading what it began with.
 """
 
@@ -26,11 +26,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _BYTES_OF_A_TENSOR, _BYTES_OF_A_LENGTH = 512, 40
-"""What a kept tensor counts beside its data, and for each length of its shape: empty ones take memory, too."""
+"""What a kept tensor counts for besides its data, and each length of its shape: empty tensors take memory, too."""
 
 
 class TensorLimits(NamedTuple):
-    """How many bytes a session may keep, and all of them together."""
+    """How many bytes one session may keep, and all sessions together."""
 
     of_session: int
     of_all: int
@@ -45,7 +45,7 @@ class _Shelf:
 
 
 class TensorService:
-    """Keeps tensors for sessions. Each may keep so many bytes, and all of them so many together.
+    """Keeps tensors for sessions, within the limits of each and of all together.
 
     Attributes:
         lent: The memory that sessions' clients lend.
@@ -63,13 +63,13 @@ class TensorService:
         return f"<TensorService: {sum(len(s.tensors) for s in shelves)} tensors of {len(shelves)} sessions>"
 
     def create(self, stored: StoredTensor, element_type: ElementType, shape: tuple[int, ...]) -> None:
-        """Keep a tensor of zeros, in place of what has its name.
+        """Keep a tensor of zeros, in place of what has its id.
 
         Raises:
             ServingError: TOO_LARGE if its session may not keep so much; INVALID_INPUT for a shape that no tensor has.
         """
         check_shape(f"tensor {stored.id}", shape)
-        # Room is asked for before there is anything of that size.
+        # Checked before memory of that size is taken.
         self._check_room(stored, zeros_byte_size(element_type, shape), shape)
         self._keep(stored, zero_tensor(element_type, shape))
 
@@ -87,7 +87,7 @@ class TensorService:
             await self._paste(stored, stored.box, tensor)
             return
         self._check_takes(stored, tensor)
-        # What came with a message would keep the whole message alive.
+        # Bytes that are a part of a message would keep the whole message in memory.
         own = await _on_thread_if(tensor.byte_size > LARGE, tensor.on_its_own)
         self._check_takes(stored, tensor)
         self._keep(stored, own)
@@ -119,13 +119,13 @@ class TensorService:
         return self.get(given) if isinstance(given, StoredTensor) else self.lent.tensor(given)
 
     def keep_outputs(self, job: Job, keeps: Mapping[int, StoredTensor]) -> None:
-        """Keep outputs of an ended job, as far as their sessions may keep more; the job then has them no more."""
+        """Keep outputs of an ended job, as far as their sessions may keep more. The job has their data no more then."""
         if job.state is FINISHED:
             outputs = zip(job.work.outputs, job.outputs, strict=True)
             job.keep(tuple([self._shelved(tensor, keeps.get(position)) for position, tensor in outputs]))
 
     def release(self, session: Session, ids: Sequence[int]) -> None:
-        """Free tensors of a session; pass over those it has not."""
+        """Free tensors of a session; pass over those that it does not have."""
         shelf = self._shelves.get(session)
         if shelf is None:
             return
@@ -140,21 +140,21 @@ class TensorService:
         self.lent.end(session)
 
     async def _paste(self, stored: StoredTensor, box: Box, part: Tensor) -> None:
-        """Write a box. Into large tensors one after the other: each is there twice meanwhile."""
+        """Write a box. Large tensors are written one at a time, because each is in memory twice meanwhile."""
         kept = self._kept(stored)
         if kept.byte_size <= LARGE:
             self._keep(stored, paste(kept, box, part))
             return
         async with self._pasting:
             pasted = kept = None
-            # Once more where the tensor has become another meanwhile.
+            # Once more if another write has replaced the tensor meanwhile.
             while pasted is None or kept is not self._kept(stored):
                 kept = self._kept(stored)
                 pasted = await asyncio.to_thread(paste, kept, box, part)
             self._keep(stored, pasted)
 
     def _check_takes(self, stored: StoredTensor, tensor: Tensor) -> None:
-        """Refuse what cannot take the place of a tensor that is kept."""
+        """Refuse a tensor that cannot take the place of the one that is kept."""
         kept = self._kept(stored)
         if tensor.element_type is not kept.element_type:
             raise invalid_input(
@@ -191,7 +191,7 @@ class TensorService:
         self._byte_size += byte_size
 
     def _lacks(self, stored: StoredTensor, byte_size: int, shape: tuple[int, ...]) -> str:
-        """Say why a tensor does not fit in place of the one that has its name; empty if it fits."""
+        """Say why a tensor does not fit in place of the one that has its id; empty if it fits."""
         shelf = self._shelves.get(stored.session)
         kept = 0 if shelf is None else shelf.byte_size
         taken = _taken(byte_size, shape)
@@ -220,7 +220,7 @@ async def _on_thread_if(is_large: bool, call: Callable[P, T], *args: P.args, **k
 
 
 def _taken(byte_size: int, shape: tuple[int, ...]) -> int:
-    """Say what it takes to keep a tensor."""
+    """Say how many bytes a kept tensor counts for."""
     return byte_size + _BYTES_OF_A_TENSOR + _BYTES_OF_A_LENGTH * len(shape)
 
 

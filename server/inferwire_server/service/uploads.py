@@ -1,4 +1,4 @@
-"""What sessions upload and compile: theirs alone, and freed with them."""
+"""Models that sessions upload and compile. They are for their session alone, and freed with it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class UploadedSource:
     """A model as blobs that a session has uploaded, and what is done to it as it is read.
 
     Attributes:
-        is_compiled: Whether an export gave it, which is trusted as the server's own code: `import_compiled` sets it.
+        is_compiled: Whether it is an exported compiled model, which is trusted as the server's own code is. Set by
+            `import_compiled` alone.
     """
 
     model: bytes
@@ -190,13 +191,13 @@ class UploadService:
     async def release(self, session: Session, compiled_ids: Sequence[str], digests: Sequence[bytes] = ()) -> None:
         """Free compiled models and blobs of a session; pass over what is not its own.
 
-        All of it is under way before this waits for the models' last jobs: a caller that goes meanwhile stops nothing.
+        All of it has begun before this waits for the models' last jobs: a caller that goes meanwhile stops nothing.
         """
         error = ServingError(Code.MODEL_NOT_FOUND, "the compiled model was released")
         await asyncio.gather(*map(asyncio.shield, self._free(self._of(session), compiled_ids, digests, error)))
 
     def end(self, session: Session) -> None:
-        """Free all that a session owns. Its models go when their last jobs have ended, which nobody waits for."""
+        """Free all that a session owns. Its models go when their last jobs have ended; this does not wait for that."""
         if (owned := self._owned.pop(session, None)) is not None:
             self._free(owned, tuple(owned.compiled), tuple(owned.blobs), session_expired(session.id))
 
@@ -219,7 +220,7 @@ class UploadService:
         return [self._engine.begin_unload(owned.compiled.pop(own_id), error) for own_id in own_ids]
 
     def _of(self, session: Session) -> _Owned:
-        """Give what a session has here, to be read: nothing before its first upload."""
+        """Give what a session owns, for reading only: before its first upload it is an empty value that is not kept."""
         return self._owned.get(session) or _Owned()
 
     def _store(self) -> BlobStore:
@@ -232,7 +233,7 @@ class UploadService:
 
     @asynccontextmanager
     async def _laid_out(self, session: Session, source: UploadedSource) -> AsyncGenerator[Source]:
-        """Lay a model's files out for as long as the runtime reads them; its errors do not tell where."""
+        """Lay a model's files out for as long as the runtime reads them. Errors do not tell where they lie."""
         blobs, uploaded = self._store(), self._of(session).blobs
         layout = lay_out(source.model, source.weights, source.suffix, source.variables)
         for digest in layout.blobs.values():

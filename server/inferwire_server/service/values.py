@@ -65,7 +65,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class SharedPlace:
-    """Where a tensor lies in a region: so many bytes of an input; for an output, at most so many."""
+    """Where a tensor lies in a region. `byte_size` is the size of an input, and the most that an output may take."""
 
     region: str
     offset: int
@@ -83,13 +83,13 @@ class SharedTensor:
 
 @dataclass(frozen=True, slots=True)
 class TopClasses:
-    """An output as its largest values, with their labels: so many of each row."""
+    """An output as its largest values, with their labels: `count` of each row."""
 
     count: int
 
 
 OutputForm: TypeAlias = TopClasses | SharedPlace
-"""How an output is given where not as it is: as classes, or written to shared memory."""
+"""How an output is given if not as it is: as classes, or written to shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class SequenceCall:
     """Which of a caller's sequences on a model an inference belongs to.
 
     Attributes:
-        id: The caller's name for it on the model: unique in its session, or among all callers that have none.
+        id: The caller's name for it on the model: unique in its session, or among all callers without a session.
         session: Whose it is; None for a caller without a session.
         is_start: Whether it begins here, from fresh states, whatever ran under this id before.
         is_end: Whether it ends here.
@@ -118,19 +118,19 @@ OutputCheck: TypeAlias = Callable[[ModelSpec, Sequence[int]], None]
 
 
 class Wanted(NamedTuple):
-    """What a caller wants to run, whatever the inputs are: one serves any number of inferences.
+    """What a caller wants to run, without the inputs: one value serves any number of inferences.
 
     Attributes:
         target: Which model.
         outputs: The wanted outputs; all of them where empty.
         priority: Larger is more urgent; 0 is the model's normal one.
         timeout_s: The time it may take, queue included; None for no limit.
-        signature: The signature of the ports the caller knows; 0 for one that does not say.
+        signature: The signature of the ports that the caller knows; 0 if it does not say.
         keeps: Where outputs are to be kept, by their positions; they are then not part of the result.
-        sequence: Whose states it runs on. Without, on fresh ones; for a model without states it means nothing.
+        sequence: The sequence whose states it runs on; None for fresh states. Means nothing for a model without states.
         is_profiled: Whether the time of each layer is wanted as well.
-        forms: How wanted outputs are given, by their positions among `outputs`, where not as they are.
-        check_outputs: Refuses wanted outputs that the caller cannot be given; None where there are none such.
+        forms: How wanted outputs are given if not as they are, by their positions among `outputs`.
+        check_outputs: Refuses wanted outputs that the caller cannot be given; None if it can be given all.
     """
 
     target: Target
@@ -151,7 +151,7 @@ class Inference(NamedTuple):
     Attributes:
         wanted: What is to run on the inputs.
         inputs: Every input of the model, in any order, each by a name or its position.
-        executions: How many of equal shapes it is: each input has their rows, those of one behind the other's.
+        executions: How many executions of equal shapes it is: each input has the rows of all, one behind the other.
     """
 
     wanted: Wanted
