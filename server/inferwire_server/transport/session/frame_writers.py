@@ -12,17 +12,17 @@ from inferwire_proto import frames
 from inferwire_proto.frames import Kind
 
 _JOINED_BYTES = 16 * 1024
-"""Up to this size to copy a message behind its header costs less than to hand the system two pieces."""
+"""Up to this size, copying a message behind its header costs less than handing the system two pieces."""
 
 _AT_ONCE_BYTES = 64 * 1024
-"""How much a transport with TLS is given before it has passed on what it had."""
+"""How much a transport with TLS is given in one piece; the next one waits until it has passed this on."""
 
 
 class FrameWriter:
     """Writes on a plain socket.
 
     Attributes:
-        has_room: Whether the peer takes what is there. While it does not, pieces that are written all the same wait.
+        has_room: Whether the peer takes what was written. While it does not, what is written all the same waits here.
     """
 
     __slots__ = ("_transport", "has_room")
@@ -37,7 +37,7 @@ class FrameWriter:
         return self._transport.get_write_buffer_size()
 
     def begin(self) -> None:
-        """Have what is written go to the system at once, and not when the loop comes round."""
+        """Have what is written go to the system at once, and not at the end of the loop's turn."""
         self._transport.set_write_buffer_limits(0)
 
     def write(self, frame: bytes) -> None:
@@ -53,19 +53,19 @@ class FrameWriter:
             self._transport.writelines((header, message))
 
     def pause(self) -> None:
-        """Have no room: the peer does not take what is there."""
+        """Record that there is no room: the peer does not take what was written."""
         self.has_room = False
 
     def resume(self) -> None:
-        """Go on, as there is room."""
+        """Record that there is room again."""
         self.has_room = True
 
 
 class TlsFrameWriter(FrameWriter):
     """Writes on a socket with TLS.
 
-    How much waits below TLS nobody tells. What is large is therefore kept here until there is room for it: that it
-    gets less is a sign of the peer's life.
+    The transport does not tell how much waits below TLS. So large pieces are kept here until there is room for them:
+    that they get fewer shows that the peer is alive.
     """
 
     __slots__ = ("_is_paused", "_kept", "_kept_bytes")
@@ -78,11 +78,11 @@ class TlsFrameWriter(FrameWriter):
 
     @property
     def unsent_bytes(self) -> int:
-        """How much waits to be sent. There may always be a little more, which nobody tells."""
+        """How much waits to be sent, and one byte: there may always be a little below TLS, of which nothing tells."""
         return self._transport.get_write_buffer_size() + self._kept_bytes + 1
 
     def begin(self) -> None:
-        """Have the transport say when what lies below it takes no more; at a limit of 0 it would say so always."""
+        """Have the transport say when the layer below it takes no more. With a limit of 0 it would always say so."""
         self._transport.set_write_buffer_limits(1)
 
     def write(self, frame: bytes) -> None:
@@ -102,12 +102,12 @@ class TlsFrameWriter(FrameWriter):
             self.write(message)
 
     def pause(self) -> None:
-        """Keep what is there."""
+        """Pass on nothing of what is kept."""
         self._is_paused = True
         self.has_room = False
 
     def resume(self) -> None:
-        """Pass on what was kept, as far as there is room."""
+        """Pass on what is kept, as far as there is room."""
         self._is_paused = False
         self._pass_on()
 
@@ -126,5 +126,5 @@ class TlsFrameWriter(FrameWriter):
 
 
 def writer_on(transport: asyncio.Transport) -> FrameWriter:
-    """Make the one that fits a connection."""
+    """Make the writer that fits a connection, plain or with TLS."""
     return FrameWriter(transport) if transport.get_extra_info("sslcontext") is None else TlsFrameWriter(transport)

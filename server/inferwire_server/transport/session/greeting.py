@@ -16,19 +16,20 @@ _NO_SESSION = (
 )
 
 _LONGEST_EPOCH = 64
-"""How much of what a client takes for an epoch is said back to it."""
+"""How many characters of the epoch that a client names are repeated to it in an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionTerms:
-    """What a stream's carrier has to say.
+    """What depends on the carrier of a stream, which is a gRPC call or a socket.
 
     Attributes:
         max_message_bytes: The largest message it carries.
         takes_sockets: Whether a socket without gRPC may carry the messages as well, to the same port.
         must_name_server: Whether the client has to say which server it means: it may have reached another.
-        must_resume: Whether the session has to be open already: what opened it has shown a key, and this shows none.
-        key: What the key is known by that was shown, if one was.
+        must_resume: Whether the session has to be open already: the call that opened it has shown a key, and this
+            carrier shows none.
+        key: The digest of the API key that was shown; None if none was.
     """
 
     max_message_bytes: int
@@ -60,7 +61,7 @@ def open_session(services: Services, terms: SessionTerms, message: pb.SessionReq
 
     Raises:
         MeansAnother: If the hello is for another server.
-        ServingError: Why there is none.
+        ServingError: Why no session can be opened.
     """
     if not message.HasField("hello"):
         raise invalid_input("the stream's first message has no hello")
@@ -94,7 +95,7 @@ def _check_server(services: Services, terms: SessionTerms, named: str) -> None:
 
 
 def _check_resumes(services: Services, terms: SessionTerms, session_id: str) -> None:
-    """Refuse a client that cannot show a key, unless one that still is one has opened the session."""
+    """Where a client cannot show a key, refuse it unless its session was opened with a key that is valid still."""
     if not terms.must_resume:
         return
     if not session_id:

@@ -1,10 +1,10 @@
 """What a session has to send: results, gathered into as few messages as do no harm.
 
-Writing a message costs the loop about as much as five tiny executions, and both sides' threads wake for it. So results
-of executions that took next to nothing wait until there are as many of them as still run: then one half of the
-client's executions is on its way while the other runs, however many it has in flight, and a lone one never waits.
-Those that took a little longer wait only while more of the client's executions wait for a slot than would be sent:
-no slot is idle for it.
+Writing a message costs the loop about as much as five tiny executions, and wakes threads on both sides. So the results
+of executions that took next to nothing wait until there are as many of them as executions in flight. Then one half of
+the client's executions is on its way while the other half runs, however many there are, and a lone result never waits.
+Results of executions that took a little longer wait only while more of the client's executions wait for a slot than
+results would be sent: no slot is idle because of that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MESSAGE_BYTES = 1 << 20
 """How many bytes of outputs one message gathers; a single result may have more."""
 
 _MOST_WAITING_BYTES = 64 << 20
-"""How much may wait before the reader stops taking executions of a client that takes no results."""
+"""How many bytes of results may wait; with more of them, a client that takes no results is no longer read from."""
 
 _TINY_S = 0.001
 """Results of inferences that took longer are sent at once, unless others of the client wait for a slot."""
@@ -51,14 +51,14 @@ _LAYER_BYTES = 24
 
 
 class InFlight(NamedTuple):
-    """Executions that have not ended, for all of which there is one: their job, and their ids in its order."""
+    """A job that has not ended, and the ids of its executions in its order. All of them share one of these."""
 
     job: Job
     ids: Sequence[int]
 
 
 class _Ended(NamedTuple):
-    """What executions gave, together: one, or all of a stack. Those that never ran have no job."""
+    """The result of one execution, or of all executions of a stack together. Those that never ran have no job."""
 
     ids: Sequence[int]
     job: Job | None
@@ -70,8 +70,8 @@ class Outbox:
     """A session's executions on one connection, until their results are sent. One writer takes from it.
 
     Attributes:
-        on_ready: Called whenever there has come to be something to send.
-        expects_more: Whether more executions have come, which are still to be admitted or refused.
+        on_ready: Called whenever something becomes ready to be sent.
+        expects_more: Whether executions have been received that are still to be admitted or refused.
     """
 
     def __init__(self, max_message_bytes: int, on_answer: Callable[[Job, int], None]) -> None:
@@ -107,15 +107,15 @@ class Outbox:
 
     @property
     def jobs(self) -> Collection[Job]:
-        """What has not ended, each once."""
+        """The jobs that have not ended, each once."""
         return dict.fromkeys([each.job for each in self._in_flight.values()])
 
     def admit(self, ids: Sequence[int], job: Job) -> None:
-        """Wait for a job that has not ended, of executions with these ids."""
+        """Record a job that has not ended, of executions with these ids."""
         self._in_flight.update(dict.fromkeys(ids, InFlight(job, ids)))
 
     def in_use(self, ids: Sequence[int]) -> int | None:
-        """Give an id that an execution in flight has, or two of these; None where there is none."""
+        """Give one of the ids that an execution in flight has, or that is given twice; None if there is none."""
         in_flight = self._in_flight
         if len(ids) == 1:
             return ids[0] if ids[0] in in_flight else None
@@ -129,11 +129,11 @@ class Outbox:
         return None
 
     def in_flight(self, execution_id: int) -> InFlight | None:
-        """Give what an execution is one of; None where none of this id is in flight."""
+        """Give the job of the execution of this id, with the ids of all its executions; None if it is not in flight."""
         return self._in_flight.get(execution_id)
 
     def put(self, ids: Sequence[int], job: Job) -> None:
-        """Send the results of a job that has ended, but those of executions that were dropped, which are answered."""
+        """Have the results of an ended job sent, except for dropped executions, which are answered already."""
         took_s = job.timings.inference_s
         if took_s > _TINY_S and (took_s > _SHORT_S or not self._has_backlog(len(ids))):
             self._is_due = True
@@ -147,13 +147,13 @@ class Outbox:
                 self._put(ended, hold_s)
 
     def refuse(self, ids: Sequence[int], error: ServingError) -> None:
-        """Send why executions did not run, or have no result of their own."""
+        """Have the reason sent why executions did not run, or have no result of their own."""
         for execution_id in ids:
             self._in_flight.pop(execution_id, None)
         self._put(_refused(ids, error))
 
     def take(self) -> bytes:
-        """Join what is there, up to a good size of message; there has to be something."""
+        """Take results, and join them into one message of a good size. There has to be at least one."""
         results: list[bytes] = []
         buffers: list[bytes | memoryview] = []
         message_bytes = 0
@@ -178,10 +178,10 @@ class Outbox:
         return pb.ExecutionResult(ids=ended.ids, error=error).SerializeToString(), []
 
     def _has_backlog(self, ended: int) -> bool:
-        """Whether more executions wait for a slot than results would be sent, so many that have just ended among them.
+        """Whether more executions wait for a slot than results would be sent, with those of `ended` new ones.
 
-        It looks at one execution: a client's mostly start in the order that they came in, so if the one that has as
-        many behind it as would be sent is queued, those are as well.
+        This looks at one execution only. A client's executions mostly start in the order in which they came: if the one
+        with as many behind it as results would be sent is queued, so are those behind it.
         """
         waiting = self._waiting + ended
         one = next(islice(reversed(self._in_flight.values()), waiting, None), None)
@@ -212,11 +212,11 @@ class Outbox:
 
 
 def _nobody_waits() -> None:
-    """Tell nobody: who takes from it looks by itself."""
+    """Do nothing: nothing has asked to be told."""
 
 
 def _parts(ids: Sequence[int], job: Job) -> Iterator[_Ended]:
-    """Give a stack's results as one if they are one and of a good size; else those of each execution."""
+    """Give a job's results as one, if they are one and of a good size; else those of each execution."""
     if is_whole(job):
         together = _ended(ids, job, job.error or job.outputs)
         if len(ids) == 1 or together.byte_size <= _MESSAGE_BYTES:

@@ -1,7 +1,8 @@
 """A session's messages on one socket, plain or with TLS: frames in, frames out.
 
-It adds nothing to what the stream and its outbox know. What a message has ready is written in the same turn of the
-loop, with no task in between; whatever goes wrong ends this connection, and tells its peer why.
+Carries messages between a socket and a `SessionStream`, and leaves it to the stream what they mean. The results that
+are ready once a message is taken are written in the same turn of the loop, with no task in between. Whatever goes wrong
+ends this connection, and tells its peer why.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _PING = frames.frame(Kind.PING)
 _PONG = frames.frame(Kind.PONG)
 
 _TURN_S = 0.0005
-"""How long what has come together may run at once, message by message; what is left then waits for its turn."""
+"""How long the executions of messages that came together may run at once. Those of later ones wait for their turn."""
 
 Give: TypeAlias = Callable[[asyncio.Transport, bytes], None]
-"""Gives a connection to another process, and what has come of it. Raises a ServingError where that has no place."""
+"""Gives a connection to another process, with the bytes received on it. Raises a ServingError if that has no place."""
 
 GiveTo: TypeAlias = Callable[[str], Give | None]
-"""Says how to give a connection to the process of an epoch; None where there is none that one could be given to."""
+"""Says how to give a connection to the process of an epoch; None if there is none that it could be given to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,9 @@ class SessionSurroundings:
     """What the connections of a server share.
 
     Attributes:
-        room: Where they receive, one at a time; idle ones have no buffers of their own.
-        give_to: What becomes of those that mean another process.
-        turns: When those go on of which more has come than is taken at once.
+        room: The buffer that all of them receive into, one at a time: idle connections have no buffers of their own.
+        give_to: How a connection whose client means another process is given to it.
+        turns: The turns of connections that have received more than is taken in at once.
     """
 
     services: Services
@@ -111,7 +112,7 @@ class SocketSession(asyncio.BufferedProtocol):
         return f"<SocketSession: {self._keepalive!r}, {self._stream!r}>"
 
     def begin(self, data: bytes) -> None:
-        """Take what had come behind the preface before the connection was taken over."""
+        """Take what was received behind the preface before the connection was taken over."""
         self._writer.begin()
         rest = memoryview(data)
         while rest:
@@ -122,21 +123,21 @@ class SocketSession(asyncio.BufferedProtocol):
             rest = rest[count:]
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the frame that has begun knows better
-        """Give where to receive what comes next."""
+        """Give the buffer for what is received next."""
         return self._reader.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what has come, or of much only the first, and write what is ready then."""
+        """Take what was received, or the first part of it if it is much, and write what is ready then."""
         if not self._is_ending:
             self._take_in(self._reader.received(nbytes))
 
     def go_on(self) -> None:
-        """Take more of what has come."""
+        """Take more of what was received."""
         if not self._is_ending:
             self._take_in(())
 
     def _take_in(self, frames: Iterable[Frame]) -> None:
-        """Take frames, behind those that have come before; what is not taken at once waits for the next turn."""
+        """Take frames, behind earlier ones that still wait. What is not taken at once waits for the next turn."""
         now, stream = self._around.clock(), self._stream
         self._keepalive.heard(now)
         self._is_scheduled = True
@@ -153,7 +154,7 @@ class SocketSession(asyncio.BufferedProtocol):
                 else:
                     self._take_sign(frame.kind)
                 if stream.outbox.is_ready:
-                    # What this message has ready is not to wait for the inferences of the next one.
+                    # Results that are ready are not to wait for the inferences of the next message.
                     self._write_results()
             self._later = deque(received)
         except MeansAnother as error:
@@ -166,7 +167,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self._write()
 
     def eof_received(self) -> bool:
-        """Note that nothing more comes; a peer that had said so before still gets its answers, but TLS ends with it."""
+        """Record that the peer sends no more. If it has sent END, it still gets its answers, though not over TLS."""
         self._has_left = True
         if self._has_said_all and not self._is_ending and self._transport.can_write_eof():
             self._keepalive.heard(self._around.clock())
@@ -180,7 +181,7 @@ class SocketSession(asyncio.BufferedProtocol):
         self._on_lost(self)
 
     def pause_writing(self) -> None:
-        """Take no more results while the peer does not take those that are there."""
+        """Take no more results from the outbox while the peer does not take those that were written."""
         self._writer.pause()
 
     def resume_writing(self) -> None:
@@ -195,14 +196,14 @@ class SocketSession(asyncio.BufferedProtocol):
             self._loop.call_soon(self._write)
 
     def check(self, now: float) -> None:
-        """Do what is to be done about a peer that is not heard of."""
+        """Do what is due if the peer has been silent for long."""
         match self._keepalive.judge(now, self._writer.unsent_bytes):
             case Verdict.WAIT:
                 pass
             case Verdict.ASK:
                 self._writer.write(_PING)
                 if self._has_left:
-                    # It cannot answer, and waits for what still runs. If it is gone, its system will say so.
+                    # The peer cannot answer, and waits for its results. If it is gone, its system will say so.
                     self._keepalive.heard(now)
             case Verdict.REFUSE:
                 self._refuse(no_hello(self._around.timeouts.hello_s))
@@ -226,7 +227,7 @@ class SocketSession(asyncio.BufferedProtocol):
         if self._has_said_all:
             raise invalid_input("a message has come after the end, expected none")
         if self._stream.is_open:
-            # Else many that have come together would keep everybody else waiting.
+            # Otherwise many messages that came together would keep all other connections waiting.
             may_run = self._around.clock() - now < _TURN_S
             self._stream.receive(content, now, may_run=may_run)
         else:
@@ -235,15 +236,15 @@ class SocketSession(asyncio.BufferedProtocol):
             self._keepalive.greeted(now)
 
     def _give_away(self, error: MeansAnother, received: Iterable[Frame]) -> None:
-        """Give the connection to the process that its client means, with what has come; refuse it if there is none.
+        """Give the connection to the process that its client means, with what was received; refuse it if there is none.
 
-        What has come before the hello asks at most for a pong, which that process gives as well.
+        Frames before the hello ask at most for a pong, which that process gives as well.
         """
         give = self._around.give_to(error.epoch)
         if give is None:
             self._refuse(error)
             return
-        # It is for the other one to say what may follow.
+        # What may follow is for the other process to check.
         self._reader.most_bytes = self._max_message_bytes
         try:
             came = [frames.header(kind, len(content)) + content for kind, content in received]
@@ -254,7 +255,7 @@ class SocketSession(asyncio.BufferedProtocol):
             self.cut_off()
 
     def _write(self) -> None:
-        """Write what is ready, and end where all is said."""
+        """Write what is ready, and end the connection if nothing more is to come."""
         self._is_scheduled = False
         if self._is_ending:
             return
@@ -284,7 +285,7 @@ class SocketSession(asyncio.BufferedProtocol):
             writer.write_message(outbox.take())
 
     def _read_on(self, may_read: bool) -> None:
-        """Let the peer wait while it takes no results, or what it has sent is not taken in, and no longer."""
+        """Stop reading while the peer takes no results, or while what it sent is not taken in; then read on."""
         if may_read is not self._is_reading:
             self._is_reading = may_read
             if may_read:
@@ -301,7 +302,7 @@ class SocketSession(asyncio.BufferedProtocol):
     def _say_end(self, why: bytes) -> None:
         """Say that nothing follows, and wait for the peer to close its side.
 
-        If this side closed while something comes, the system would throw away what is still to be sent.
+        If this side closed while data still arrives, the system would throw away what is still to be sent.
         """
         self._end()
         if self._transport.is_closing():
@@ -315,7 +316,7 @@ class SocketSession(asyncio.BufferedProtocol):
                 self._transport.write_eof()
 
     def _end(self) -> None:
-        """Cancel what runs and leave the session, once. What comes now is thrown away."""
+        """Cancel what runs and leave the session, once. What is received from now on is thrown away."""
         if self._is_ending:
             return
         self._is_ending = True

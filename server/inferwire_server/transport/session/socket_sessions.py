@@ -1,4 +1,4 @@
-"""All sessions on sockets of their own: how they begin, what they share, and who looks after silent ones."""
+"""All sessions on sockets of their own: how they begin, what they share, and the timer that looks for silent peers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _to_nobody(_epoch: str) -> None:
 
 
 class SocketSessions:
-    """The connections that were taken over, inside `with`. `give_to` says where those go that mean another process.
+    """The connections that were taken over, inside `with`. `give_to` is how one that means another process gets there.
 
     Attributes:
         terms: What holds for the streams of all sessions, those in gRPC's calls too: how large a message may be, and
             whether clients may continue on sockets.
-        other: What clients speak that do, where they may.
-        drain: What they are counted in, and gRPC's calls with them.
-        turns: When those go on, in gRPC's calls too, of which more has come than is taken at once.
+        other: The protocol of clients that continue on sockets, known by its preface; None if they may not.
+        drain: Counts these connections, and gRPC's calls that carry sessions with them.
+        turns: The turns of streams, in gRPC's calls too, that have received more than is taken in at once.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class SocketSessions:
         return self._around.timeouts.hello_s
 
     def take_over(self, transport: asyncio.Transport, data: bytes) -> None:
-        """Serve a connection that has said the preface, and this behind it."""
+        """Serve a connection that has sent the preface, and `data` behind it."""
         needs_key = self._around.services.access.needs_key
         terms = replace(self.terms, must_name_server=True, must_resume=needs_key)
         plain: socket.socket | None = transport.get_extra_info("socket")
@@ -89,7 +89,7 @@ class SocketSessions:
         session = SocketSession(transport, self._around, terms, self._forget)
         self._open.add(session)
         self.drain.enter()
-        # uvloop looks for where to receive only when it begins to read.
+        # uvloop asks the protocol for its buffer only if it is set before reading begins.
         transport.pause_reading()
         transport.set_protocol(session)
         transport.resume_reading()
@@ -100,13 +100,13 @@ class SocketSessions:
             self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
     def check(self) -> None:
-        """Look after the peers that are not heard of."""
+        """Do what is due about peers that have been silent for long."""
         now = self._around.clock()
         for session in tuple(self._open):
             session.check(now)
 
     def close(self) -> None:
-        """End what is left."""
+        """End the connections that are left."""
         self._listening.close()
         for session in tuple(self._open):
             session.cut_off()

@@ -1,7 +1,7 @@
 """One client's stream: executions in, results out, as many of either in a message as there are.
 
-What comes is admitted at once; what has ended waits in the outbox until it is sent. Whatever
-becomes of an execution is a result; only what cannot be read at all ends the stream. It knows
+Executions are admitted as they come; their results wait in the outbox until they are sent. Whatever
+becomes of an execution is a result: only a message that is wrong as a whole ends the stream. It knows
 messages, and nothing of how they are carried.
 """
 
@@ -31,29 +31,29 @@ from inferwire_server.transport.v1.plans import Plans, Raw, count_sent
 _CANCELLED = "the client cancelled the execution"
 
 _MOST_EXECUTIONS = 65536
-"""How many executions, alone or in stacks, one message may have: all that it has to say is in memory until then."""
+"""How many executions, alone or in stacks, one message may have: it is in memory until all of them are taken in."""
 
 _MOST_CANCELS = 2**20
-"""How many it may cancel, of which each takes a fraction of that."""
+"""How many executions one message may cancel: a cancel takes a fraction of the memory."""
 
 AT_ONCE = 64.0
-"""How many jobs begin, or executions are cancelled, before others have their turn."""
+"""How many jobs a stream submits, or executions it cancels, before other connections have their turn."""
 
 _LONGEST_STACK = 1024
 """How many executions of a stack are divided into jobs at once."""
 
 _NOTHING_FOUND = 1 / 64
-"""What a cancel counts as that finds nothing to cancel."""
+"""What a cancel counts for, of `AT_ONCE`, if it finds nothing to cancel."""
 
 _Submit: TypeAlias = Callable[[Callable[[Job], None]], Job]
-"""Submits what is one job, and takes what to call at its end."""
+"""Submits one job. The callback that it is given is called at the job's end."""
 
 _Submission: TypeAlias = tuple[Sequence[int], _Submit]
-"""The ids of executions that are one job, and what submits it."""
+"""The ids of the executions of one job, and what submits it."""
 
 
 class _Arrival(NamedTuple):
-    """When a message was read, and whether its execution may run at once: it has one, or one stack, alone."""
+    """When a message was read, and whether its execution may run at once: only if it is the only one, or one stack."""
 
     received_at: float
     at_once: bool
@@ -63,9 +63,9 @@ class SessionStream:
     """One open stream, from the hello to its end.
 
     Attributes:
-        outbox: What is to be sent; whoever carries the messages takes it from there. While it says that more is to
-            come, a part of the last message is not taken in, and `go_on` is to be called before anything is received.
-        left: How much more may be taken in at once. Whoever carries the messages makes it `AT_ONCE` in a new turn.
+        outbox: What is to be sent, for the carrier of the messages to take. While it `expects_more`, a part of the last
+            message is not taken in yet, and `go_on` has to be called before the next `receive`.
+        left: How much more may be taken in at once. The carrier sets it to `AT_ONCE` in a new turn.
     """
 
     def __init__(self, services: Services, terms: SessionTerms) -> None:
@@ -91,7 +91,7 @@ class SessionStream:
 
         Raises:
             MeansAnother: If it is for another server; nothing has begun then.
-            ServingError: Why there is none.
+            ServingError: Why there is no session.
             MalformedMessage: If the data is no message.
         """
         message, raw = raw_fields.split(pb.SessionRequest, data, most_beside=MANY_SHORT_FIELDS)
@@ -104,7 +104,7 @@ class SessionStream:
         return answer
 
     def receive(self, data: bytes | memoryview, received_at: float, *, may_run: bool = True) -> None:
-        """Take another message, of much only the first. An execution that is alone in it may have run, if it may.
+        """Take another message, or the first part of a large one. With `may_run`, its only execution may have run then.
 
         Raises:
             ServingError: Why the stream cannot go on.
@@ -137,7 +137,7 @@ class SessionStream:
         self._services.sessions.detach(session)
 
     def _steps(self, message: pb.SessionRequest, raw: Raw, received_at: float, *, may_run: bool) -> Iterator[None]:
-        """Admit a message's executions, then carry out its cancels; stop where nothing is left to be taken at once."""
+        """Admit a message's executions, then carry out its cancels; yield while nothing is `left` to be taken now."""
         if message.HasField("hello"):
             raise invalid_input("the stream has a second hello, expected one in its first message only")
         entries = len(message.executions)
@@ -185,12 +185,12 @@ class SessionStream:
     def _start_stack(
         self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival
     ) -> Generator[None, None, bool]:
-        """Start a stack as few jobs, and say so; false where it can only be read as single executions."""
+        """Start a stack as few jobs, and say whether it was: if not, its executions have to be started one by one."""
         try:
             stack = self._plans.of(execution).stack(raw, len(ids))
             prepare, received_at = self._services.inference.prepare_stack, arrival.received_at
             parts = [] if stack is None else prepare(stack, received_at, self._caller)
-        except Exception:  # noqa: BLE001 - whatever it is, each by itself hears of its own
+        except Exception:  # noqa: BLE001 - started by itself, each execution gets its own error
             return False
         yield from self._submit_each(self._submissions(ids, parts))
         return bool(parts)
@@ -203,7 +203,7 @@ class SessionStream:
             start += part.executions
 
     def _start_each(self, ids: Sequence[int], execution: pb.Execution, raw: Raw, arrival: _Arrival) -> Iterator[None]:
-        """Start executions by themselves."""
+        """Start executions one by one."""
         try:
             plan = self._plans.of(execution)
             inferences = [plan.inference(raw)] if len(ids) == 1 else plan.each(raw, len(ids))
@@ -221,7 +221,7 @@ class SessionStream:
         )
 
     def _submit_each(self, submissions: Iterable[_Submission]) -> Iterator[None]:
-        """Submit one after the other; those that are refused alike are told so together."""
+        """Submit jobs one after the other. Those in a row that are refused with equal errors are answered together."""
         refused: list[int] = []
         why: ServingError | None = None
         for ids, submit in submissions:
@@ -240,7 +240,7 @@ class SessionStream:
             self._refuse(refused, why)
 
     def _submit(self, ids: Sequence[int], submit: _Submit) -> ServingError | None:
-        """Submit what is one job, of executions with these ids; say why where there is none."""
+        """Submit one job, of executions with these ids; give the error if it was not admitted."""
         try:
             job = submit(partial(self.outbox.put, ids))
         except Exception as error:  # noqa: BLE001 - one execution's bug is no other's
@@ -255,7 +255,7 @@ class SessionStream:
         self.outbox.refuse(ids, error)
 
     def _cancel(self, execution_id: int) -> bool:
-        """Cancel an execution that has not ended, and say so; one whose stack goes on is answered at once."""
+        """Cancel an execution, and say whether it was in flight. If its stack goes on, it is answered at once."""
         found = self.outbox.in_flight(execution_id)
         if found is None:
             return False
@@ -266,7 +266,7 @@ class SessionStream:
 
 
 def _cut(ids: Sequence[int], execution: pb.Execution, raw: Raw) -> Iterator[tuple[Sequence[int], Raw]]:
-    """Cut a stack into shorter ones, unless its bytes are those of strings, or cannot be those of so many alike."""
+    """Cut a stack into shorter ones, unless it has strings, or bytes that cannot be divided among its executions."""
     count = len(ids)
     has_strings = any(header.element_type == types_pb2.ELEMENT_TYPE_STRING for header in execution.inputs)
     if has_strings or any(len(data) % count for data in raw):
@@ -280,5 +280,5 @@ def _cut(ids: Sequence[int], execution: pb.Execution, raw: Raw) -> Iterator[tupl
 
 
 def _are_alike(one: ServingError, other: ServingError) -> bool:
-    """Whether callers are told the same."""
+    """Whether two errors tell callers the same."""
     return (one.code, one.message, one.retry_after_s) == (other.code, other.message, other.retry_after_s)
