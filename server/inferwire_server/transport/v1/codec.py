@@ -22,10 +22,10 @@ from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service.values import LentTensor, SequenceCall, ServedModel, StoredTensor, Target, UploadedModel
 
 _MOST_HEADS = 512
-"""How many ways that results' outputs look are kept."""
+"""For how many ways in which results describe their outputs the encoded heads are kept."""
 
 _Described: TypeAlias = tuple[int, int, tuple[int, ...], int]
-"""What a result says of an output: position, element type, shape, and the name that its session keeps it under."""
+"""What a result says of an output: position, element type, shape, and the id under which its session keeps it."""
 
 _LAYER_STATES = {
     LayerStatus.NOT_RUN: types_pb2.LAYER_STATUS_NOT_RUN,
@@ -46,7 +46,7 @@ def decode_stored(stored: types_pb2.StoredTensor, session: Session | None) -> St
 
 
 def decode_lent(header: types_pb2.TensorHeader, session: Session | None) -> LentTensor:
-    """Read which of a session's lent memory an input lies in.
+    """Read in which piece of memory that a session's client has lent an input lies.
 
     Raises:
         ServingError: INVALID_INPUT.
@@ -114,7 +114,7 @@ def decode_element_type(header: types_pb2.TensorHeader) -> ElementType:
 
 
 def encode_result(job: Job, result: Result, ids: Sequence[int] = ()) -> tuple[bytes, list[bytes | memoryview]]:
-    """Write what an execution of an ended job gave, or a stack of those with these ids, and the outputs' bytes."""
+    """Write the result of an ended job's execution, or of a stack with these ids; give it and its outputs' bytes."""
     written = pb.ExecutionResult(ids=ids)
     _write_timings(job.timings, written.timings)
     if job.profile:
@@ -128,12 +128,12 @@ def encode_result(job: Job, result: Result, ids: Sequence[int] = ()) -> tuple[by
         described.append((position, tensor.element_type.wire, tensor.shape, tensor.stored_as))
         if not tensor.stored_as:
             buffers.append(tensor.data)
-    # Fields may stand in any order, and those that were written apart are one message behind each other.
+    # Protobuf's fields may stand in any order, so two parts that are written one behind the other are one message.
     return _outputs_head(tuple(described), len(ids) or 1) + written.SerializeToString(), buffers
 
 
 def _write_timings(timings: Timings, into: types_pb2.Timings) -> None:
-    """Write where a job's time went. To set fields takes protobuf half as long as to make a message with them."""
+    """Write where a job's time went. Setting fields takes protobuf half as long as making a message with them."""
     into.queue_us = round(timings.queue_s * 1e6)
     into.inference_us = round(timings.inference_s * 1e6)
     into.total_us = round(timings.total_s * 1e6)
@@ -173,7 +173,7 @@ def _stored(tensor_id: int, session: Session | None) -> StoredTensor:
 
 @lru_cache(_MOST_HEADS)
 def _outputs_head(outputs: tuple[_Described, ...], count: int) -> bytes:
-    """Write how the outputs of an execution look, or of each of so many whose rows are together."""
+    """Write the description of an execution's outputs, or of each of `count` executions whose rows are together."""
     headers = [
         types_pb2.TensorHeader(
             index=position,

@@ -1,7 +1,7 @@
 """Heads of executions, decoded once and kept: what is asked for, apart from ids and the tensors' bytes.
 
-Clients ask the same again and again, and only those differ: so what an execution's head says is worked out once for a
-stream, and kept for the next that has the same head.
+Clients send the same head again and again, with other ids and bytes: so what a head says is worked out once for a
+stream, and kept for the next execution that has it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Plan:
     """What the head of an execution says: the inputs, each as far as the head has it, and all else.
 
     Attributes:
-        is_one_at_a_time: Whether it names something that no two executions may run on together.
+        is_one_at_a_time: Whether it names a sequence, kept tensors or lent memory, which the executions of a stack
+            cannot share.
     """
 
     inputs: tuple[tuple[PortKey, RawInput | StoredTensor | LentTensor], ...]
@@ -80,13 +81,13 @@ class Plan:
         return Inference(self._wanted, self._filled(raw, 1))
 
     def stack(self, raw: Raw, count: int) -> Inference | None:
-        """Say what is to run for so many executions at once; None where they cannot be one inference."""
+        """Say what is to run for `count` executions at once; None if they cannot be one inference."""
         if self.is_one_at_a_time or not self._has_rows:
             return None
         return Inference(self._wanted, self._filled(raw, count), count)
 
     def each(self, raw: Raw, count: int) -> list[Inference]:
-        """Say what is to run for each of a stack, on its share of the inputs' bytes.
+        """Say what is to run for each execution of a stack, on its share of the inputs' bytes.
 
         Raises:
             ServingError: INVALID_INPUT.
@@ -114,7 +115,7 @@ class Plan:
 
 
 class Plans:
-    """The plans of a stream's executions, those of the heads that it sent last."""
+    """The plans of a stream's executions: those of the heads that it sent last are kept."""
 
     def __init__(self, session: Session | None) -> None:
         self._session = session
@@ -124,7 +125,7 @@ class Plans:
         return f"<Plans of {self._session!r}: {self._kept.cache_info().currsize} kept>"
 
     def of(self, execution: pb.Execution) -> Plan:
-        """Give what an execution asks for, which has its ids no more.
+        """Give what an execution asks for. Its ids must have been taken out.
 
         Raises:
             ServingError: INVALID_INPUT.
@@ -148,7 +149,7 @@ def count_sent(headers: Sequence[types_pb2.TensorHeader]) -> int:
     """Say how many of an execution's inputs have their bytes in the message.
 
     Raises:
-        ServingError: INVALID_INPUT for more of them than anybody has.
+        ServingError: INVALID_INPUT for more of them than any model has.
     """
     if len(headers) > FEW:
         check_few("inputs", len(headers))
