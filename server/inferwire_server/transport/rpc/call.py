@@ -21,7 +21,7 @@ from inferwire_server.transport.rpc.status import ANSWER_HEADERS, OK, RpcStatus
 from inferwire_server.transport.rpc.unread import Refusal, Unread
 
 _MOST_UNSENT_BYTES = 64 * 1024
-"""How much may wait for a caller to take it before its call may write no more."""
+"""How many bytes may wait for a caller to take them before its call may write no more."""
 
 _DEADLINE = RpcStatus(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
 _CANCELLED = RpcStatus(grpc.StatusCode.CANCELLED, "the call was cancelled")
@@ -35,8 +35,8 @@ class CallSurroundings:
 
     Attributes:
         peer: Who is at the other end.
-        caller: What it is for turns among callers.
-        calls: Those that have not ended, also where their caller has given them up.
+        caller: Who it is for turns among callers.
+        calls: The calls that have not ended, also those that their caller has given up.
     """
 
     guard: Guard
@@ -92,7 +92,7 @@ class RpcCall:
 
     @property
     def metadata(self) -> Metadata:
-        """What the caller has told beside its messages."""
+        """What the caller has sent besides its messages."""
         return self._head.metadata
 
     @property
@@ -102,14 +102,14 @@ class RpcCall:
 
     @property
     def caller(self) -> Caller:
-        """What its connection is for turns among callers."""
+        """Who its connection is for turns among callers."""
         return self._around.caller
 
     @property
     def awaits_data(self) -> bool:
         """Whether the caller is in the middle of a message, or has not sent the only one that the method takes.
 
-        Between messages it may take any time.
+        Between messages a caller may take any time.
         """
         return self._inbox.awaits_data if self._method.takes_stream else self.task is None
 
@@ -144,7 +144,7 @@ class RpcCall:
         await self.wait_for_room()
 
     def take_data(self, data: memoryview, *, is_last: bool) -> None:
-        """Take what has come, and begin once the only message has."""
+        """Take data; if the method takes one message, begin the call once all of it is there."""
         self._has_heard = True
         try:
             self._inbox.take(data, is_last=is_last)
@@ -154,7 +154,7 @@ class RpcCall:
             self.refuse(error)
 
     def take_end(self) -> None:
-        """Cancel what runs: nobody waits for it."""
+        """Cancel the call: its caller no longer waits for it."""
         self.cancel()
 
     def take_room(self) -> None:
@@ -163,7 +163,7 @@ class RpcCall:
             self._writing.set_result(None)
 
     def take_stall(self) -> None:
-        """End the call, and tell its caller why: what it has not taken is not sent any more."""
+        """End the call, and tell its caller why. What the caller has not taken is not sent any more."""
         has_unsent = self._stream.unsent > 0
         sentence = _NOTHING_TAKEN if has_unsent else _NOTHING_SENT
         why = self._around.guard.refuse(ServingError(Code.DEADLINE_EXCEEDED, sentence), self._head, self.peer)
@@ -174,19 +174,19 @@ class RpcCall:
     def cancel(self, why: RpcStatus = _CANCELLED) -> None:
         """End the call, whatever it does, and tell its caller why."""
         if self._is_cancelled:
-            # Once is enough: a second would interrupt what it does to end.
+            # A second cancel would interrupt what the task does to end.
             return
         self._is_cancelled = True
         self._why_cancelled = why
         if self.task is not None:
             self.task.cancel()
         if not self._is_running:
-            # What is cancelled before it has begun never begins.
+            # A task that is cancelled before it has begun never runs: so the call is ended here.
             self._fail(why)
             self._end()
 
     def refuse(self, error: ServingError | RpcStatus) -> None:
-        """Refuse what comes: at once, or where the call reads it."""
+        """Refuse what has come: at once, or if the method takes a stream, when the call reads it."""
         if self._method.takes_stream:
             self._inbox.fail(error)
             return
@@ -194,7 +194,7 @@ class RpcCall:
         self._end()
 
     def unread(self) -> Receiver:
-        """Begin as if the message were empty; give what takes no notice of what comes."""
+        """Begin as if the message were empty; give a receiver that ignores what comes."""
         self._has_heard = True
         if self.task is None:
             self._start(b"")
@@ -248,7 +248,7 @@ class RpcCall:
         if self in self._around.calls:
             self.cancel(_DEADLINE)
         elif not self._stream.is_over:
-            # Its caller has not taken the answer in that time.
+            # The call has ended, but its caller has not taken the answer within its time limit.
             self._stream.reset(ErrorCode.CANCEL)
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""What the headers of a gRPC call say, read once for all calls that say the same."""
+"""What the headers of a gRPC call say, read once for all calls with the same headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inferwire_server.transport.http2.header_blocks import Field, list_size
 from inferwire_server.transport.request_ids import NAME, is_loggable
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
-"""The entries of a call's metadata, without those that are bytes: nothing here reads any."""
+"""The entries of a call's metadata, without binary ones, which nothing here reads."""
 
 _CONTENT_TYPE = b"application/grpc"
 
@@ -22,7 +22,7 @@ _NOT_METADATA = frozenset((b"content-type", b"te", b"grpc-timeout", b"grpc-encod
 """The headers that are gRPC's own."""
 
 _OF_BYTES = b"-bin"
-"""How the names of metadata end that is bytes."""
+"""How the names of binary metadata end."""
 
 _OF_HTTP_1 = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"))
 
@@ -30,7 +30,7 @@ _NAME = re.compile(rb":?[!#$%&'*+\-.^_`|~0-9a-z]+")
 """What a header may be called (RFC 9113, 8.2)."""
 
 _NO_VALUE = re.compile(rb"[\0\r\n]")
-"""What is in no header's value, of which another protocol would make two (RFC 9113, 8.2.1)."""
+"""What no header's value may have: another protocol would make two headers of it (RFC 9113, 8.2.1)."""
 
 _TIMEOUT = re.compile(rb"(\d{1,8})([HMSmun])")
 _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
@@ -41,11 +41,11 @@ class CallHead(NamedTuple):
 
     Attributes:
         path: Which call it is: `/package.Service/Method`.
-        metadata: What its caller tells beside its messages.
-        timeout_s: How long it may take; None for as long as it likes.
-        encoding: How messages are compressed that are.
+        metadata: What its caller sends besides its messages.
+        timeout_s: How long it may take; None for any time.
+        encoding: How its compressed messages are compressed.
         is_grpc: Whether it is a call of gRPC at all.
-        byte_size: How long all of them are together.
+        byte_size: How long all headers are together.
     """
 
     path: str
@@ -66,9 +66,9 @@ class CallHead(NamedTuple):
 
 
 def read_head(fields: Sequence[Field]) -> CallHead | Refused:
-    """Read a call's headers; what is no request of HTTP/2 is refused.
+    """Read a call's headers; refuse headers that make no request of HTTP/2.
 
-    What they say many times is looked at and kept once: HTTP/2 lets a caller repeat long headers in a byte each.
+    A header that is repeated is checked and kept once: HTTP/2 lets a caller repeat a long header in a byte each time.
     """
     headers: dict[bytes, bytes] = {}
     entries: dict[Field, Metadata] = {}

@@ -15,11 +15,11 @@ SESSION_METADATA = "inferwire-session"
 _KEY_METADATA = "authorization"
 
 _SAME_HOST = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:[::ffff:127.")
-"""What a peer on this host is called like."""
+"""How the addresses of peers on this host begin."""
 
 
 def shown_key(metadata: Metadata) -> str | None:
-    """Give what a call's metadata shows to be let in, as HTTP's header of this name has it; None for nothing."""
+    """Give the entry of a call's metadata that shows an API key, written as in HTTP's header; None if there is none."""
     for key, value in metadata:
         if key == _KEY_METADATA:
             return value

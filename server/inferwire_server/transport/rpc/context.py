@@ -1,4 +1,4 @@
-"""What a call sees of its caller, and how it talks with it while it runs."""
+"""What the method that answers a call sees of its caller, and how the two talk while the call runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Context(Protocol):
 
     @property
     def metadata(self) -> Metadata:
-        """What the caller has told beside its messages."""
+        """What the caller has sent besides its messages."""
         ...
 
     @property
@@ -24,21 +24,21 @@ class Context(Protocol):
 
     @property
     def caller(self) -> Caller:
-        """What its connection is for turns among callers."""
+        """Who its connection is for turns among callers."""
         ...
 
     def read(self) -> Awaitable[bytes | None]:
         """Give the next message of a caller that sends many; None once it has sent all.
 
         Raises:
-            RpcStatus: What has come is no message.
+            RpcStatus: What was received is no message.
             ServingError: TOO_LARGE.
         """
         ...
 
     @property
     def has_room(self) -> bool:
-        """Whether the caller takes what is sent: not while too much waits for that."""
+        """Whether the caller takes what is sent: False while too much waits for it."""
         ...
 
     def send(self, message: bytes) -> None:
@@ -50,7 +50,7 @@ class Context(Protocol):
         ...
 
     async def wait_for_room(self) -> None:
-        """Wait until there is room; for one task of a call at a time."""
+        """Wait until there is room. Only one task of a call may wait at a time."""
         ...
 
     async def write(self, message: bytes) -> None:

@@ -1,7 +1,7 @@
 """Both directions of one stream at once: a reader that takes messages in, a writer that sends what is ready.
 
-Whoever comes first sends: the reader what it finds ready around a message, without a turn of the loop in between. All
-that has come is taken in before anything that is to wait for more of it runs, as a batch does.
+Reader and writer both send: the reader sends what it finds ready before and after a message, without a turn of the loop
+in between. All messages that have come are taken in before a batch that waits for more of them runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Outgoing(Protocol):
     """What a stream has to send.
 
     Attributes:
-        on_ready: Called whenever there has come to be something to send.
+        on_ready: Called whenever something becomes ready to be sent.
     """
 
     on_ready: Callable[[], None]
@@ -47,9 +47,9 @@ class Outgoing(Protocol):
 class Duplex:
     """A stream's messages both ways.
 
-    It ends well when the peer has said all and has got all answers; at once when a message cannot
-    be taken; and when the server is draining, as soon as all answers are sent. What a message
-    that is taken in gives is waited for before the next is read.
+    It ends well when the peer has sent all and has got all answers; at once when a message cannot
+    be taken; and when the server is draining, as soon as all answers are sent. If taking a message
+    in gives an awaitable, that is awaited before the next message is read.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Duplex:
         outgoing.on_ready = self._something.set
 
     async def run(self, begin: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Carry messages until the stream is to end. Nothing is read before it has begun.
+        """Carry messages until the stream is to end. Nothing is read before `begin` has ended.
 
         Raises:
             Exception: Why this side ends it.
@@ -98,7 +98,7 @@ class Duplex:
         return (self._has_read_all or self._drain.is_draining) and self._outgoing.has_ended
 
     def _send_ready(self) -> None:
-        """Send what is ready, as far as it is taken; the writer sends the rest."""
+        """Send what is ready, as far as the caller takes it; the writer sends the rest."""
         while self._outgoing.is_ready and self._context.has_room:
             self._context.send(self._outgoing.take())
 
@@ -117,7 +117,7 @@ class Duplex:
                 if (rest := self._take_in(data)) is not None:
                     await rest
                 if self._outgoing.is_ready:
-                    # It has run at once, and so may the next: answers and others' calls do not wait for that.
+                    # The message's inference has run at once, and the next one may, too: other calls go first.
                     self._send_ready()
                     await asyncio.sleep(0)
                 await self.wait_for_room()

@@ -53,21 +53,21 @@ from inferwire_server.transport.unix_socket import socket_file
 log = structlog.stdlib.get_logger()
 
 _FLUSH_S = 1.0
-"""How long the last answers may take to leave once every call has ended, and longer where their callers take them."""
+"""How long the last answers may take to leave once every call has ended. Callers that take them have longer."""
 
 _HOLD_S = 0.1
-"""How long the port stays open where all calls are refused: those whose calls have just ended call again, and are told
-why nobody takes them."""
+"""How long the port stays open while all calls are refused: callers whose calls have just ended call again, and are
+told why they are refused."""
 
 _CUT_S = 0.1
-"""How long what has been said may take to leave where calls are cut off."""
+"""How long what was sent may take to leave if calls are cut off."""
 
 _NOT_HTTP2 = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"
     b"this is the gRPC port, which takes no HTTP/1.1: REST calls go to the HTTP port, "
     b"8000 unless set with --http-port\n"
 )
-"""What a peer is told that speaks something else."""
+"""What a peer that speaks something else than HTTP/2 is told."""
 
 _HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
@@ -78,9 +78,9 @@ class GrpcOptions:
 
     Attributes:
         shares_port: Whether other processes may listen there as well: the system then spreads connections over them.
-        beside: Where it listens besides, for this server's other processes.
-        tls: What the port shows; None for a plain one.
-        join_trace: Makes what a call of one message does part of its caller's trace; None where there are no traces.
+        beside: A further Unix socket on which it listens, for this server's other processes.
+        tls: The certificate that the port shows; None for a plain port.
+        join_trace: Makes what a call of one message does part of its caller's trace; None if there are no traces.
     """
 
     host: str = "127.0.0.1"
@@ -97,10 +97,10 @@ _NOTHING: Mapping[str, RawCall] = {}
 
 
 class GrpcServer:
-    """The gRPC face of the services, open inside `async with`; with something around their calls, and further ones.
+    """The gRPC face of the services, open inside `async with`. `around` wraps their calls, `further` adds calls.
 
-    The further ones find out themselves who calls. Sessions on plain sockets come to the same port, if they are taken;
-    it is drained together with them.
+    Calls that are added check by themselves who calls. Sessions on plain sockets come to the same port, if they are
+    taken; it is drained together with them.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class GrpcServer:
 
     @property
     def connections(self) -> int:
-        """How many connections are open, those of other workers among them."""
+        """How many connections are open, including those of other workers."""
         return self._server.connections
 
     async def __aenter__(self) -> GrpcServer:
@@ -155,21 +155,21 @@ class GrpcServer:
         await self._open.aclose()
 
     def publish_readiness(self) -> None:
-        """Tell those who watch the health that it may have changed."""
+        """Tell callers that watch the health that it may have changed."""
         self._health.publish()
 
     def part(self) -> None:
-        """Have callers begin nothing more on their connections: new ones may lead to other servers.
+        """Have callers begin nothing more on their connections: new connections may lead to other servers.
 
-        What has begun goes on, sessions among it.
+        What has begun goes on, including sessions.
         """
         self._server.part()
 
     async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> int:
-        """Send callers away, wait for the calls that run, and for others who may call still; close the port.
+        """Send callers away, wait for running calls and then for `others`, which may still call, and close the port.
 
-        Calls that have not begun by then are refused, those that are still being sent among them. Callers that take
-        their answers have what is left of the time for it. Give how many calls were cut off.
+        Calls that have not begun by then are refused, including those that are still being sent. Callers that take
+        their answers have what is left of `grace_s` for it. Give how many calls were cut off.
         """
         ends_at = monotonic() + grace_s
         left = await self._drain.drain(grace_s)
@@ -187,7 +187,7 @@ class GrpcServer:
 
 
 def _methods(services: list[Service], join_trace: JoinTrace | None, around: Around | None) -> dict[str, Method]:
-    """Give what answers each path that is called: that of a service, or gRPC's reflection of them all."""
+    """Give what answers the calls of each path: those of the services, and of gRPC's reflection of them all."""
     methods = {path: method for service in services for path, method in methods_of(service, join_trace, around)}
     methods[f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"] = Method(_reflecting(services), takes_stream=True)
     return methods

@@ -35,7 +35,7 @@ class HealthCalls:
         return f"<HealthCalls: {'serving' if self._is_serving else 'not serving'}, {len(self._watchers)} watchers>"
 
     def publish(self) -> None:
-        """Let watchers look again."""
+        """Have watchers check the health again."""
         for watcher in self._watchers:
             watcher.set()
 

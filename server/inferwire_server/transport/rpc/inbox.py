@@ -1,4 +1,4 @@
-"""A call's messages on their way in: what has come of them, what waits to be read, and how much more may come."""
+"""A call's messages on their way in: which wait to be read, what has come of the next, and how much more may come."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from inferwire_server.transport.rpc.messages import PREFIX_BYTES, MessageReader,
 from inferwire_server.transport.rpc.status import RpcStatus
 
 _MOST_UNREAD_BYTES = 4 * STREAM_WINDOW
-"""How much a caller of many messages may send that its call has not read: what is on its way through a long and wide
-network, 320 Mbit/s over 100 ms, has room in it."""
+"""How many bytes a caller of many messages may send that its call has not read. That is enough for all that is on its
+way through a long and wide network: 320 Mbit/s over 100 ms."""
 
 _LISTED_BYTES = 64
-"""What a message takes that waits, beside its bytes."""
+"""What a message that waits takes besides its bytes."""
 
 _MOST_READY = 256
-"""How many messages are taken out of what has come before others have a turn: a megabyte may have 200,000 of them."""
+"""How many messages may be ready before other calls have a turn: a received megabyte may have 200,000 of them."""
 
 
 class Inbox:
-    """What comes on a stream: many messages, which are read one by one, or one, with which the call begins."""
+    """What is received on a stream: many messages, which are read one by one, or one, with which the call begins."""
 
     __slots__ = (
         "_coming",
@@ -47,7 +47,7 @@ class Inbox:
         self._encoding = encoding
         self._most_bytes = most_bytes
         self._takes_many = takes_many
-        # Where there should be one, it is told by the second that there are more.
+        # Where there should be one message, a second shows that there are more.
         self._most_ready = _MOST_READY if takes_many else 2
         self._reader = MessageReader(encoding, most_bytes)
         self._coming: deque[Iterator[bytes]] = deque()
@@ -62,19 +62,19 @@ class Inbox:
 
     @property
     def awaits_data(self) -> bool:
-        """Whether the caller is in the middle of a message. It is not waited for while more waits than it may send."""
+        """Whether the caller is in the middle of a message, and may send on: not while too much of it is unread."""
         return self._failure is None and not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
 
     def take(self, data: memoryview, *, is_last: bool) -> None:
-        """Take what has come, and wake who waits for it; nothing behind a failure.
+        """Take data, and wake the task that reads; take nothing after a failure.
 
         Raises:
             ServingError: TOO_LARGE.
-            RpcStatus: It is no message, or one more than there is to be.
+            RpcStatus: The data is no message, or one more than there should be.
         """
         if self._failure is not None:
             return
-        # What lies here for a while is copied: it would keep all that was received with it.
+        # Data that has to wait is copied: a view would keep all that was received with it in memory.
         self._coming.append(self._reader.take(memoryview(bytes(data)) if self._coming else data))
         self._has_all = is_last
         self._go_on()
@@ -82,13 +82,13 @@ class Inbox:
             reading.set_result(None)
 
     def fail(self, error: Exception) -> None:
-        """Take nothing more, and have whoever reads hear why, behind what has come before."""
+        """Take nothing more, and raise this to the task that reads, after the messages that came before it."""
         self._failure = error
         if (reading := self._reading) is not None and not reading.done():
             reading.set_result(None)
 
     def only(self) -> bytes:
-        """Give the one message there is to be, once the caller has said all.
+        """Give the only message, once the caller has sent all.
 
         Raises:
             RpcStatus: There is none.
@@ -124,18 +124,18 @@ class Inbox:
         return await asyncio.to_thread(unpacked, message, self._encoding, self._most_bytes)
 
     def _read_on(self) -> None:
-        """Go on where others have had their turn."""
+        """Take more messages out, after other calls have had their turn; keep what this raises for `read`."""
         try:
             self._go_on()
         except (ServingError, RpcStatus) as error:
             self.fail(error)
 
     def _go_on(self) -> None:
-        """Take messages out of what has come, as many as may be ready.
+        """Take messages out of what was received, as many as may be ready.
 
         Raises:
             ServingError: TOO_LARGE.
-            RpcStatus: It is no message, or one more than there is to be.
+            RpcStatus: The data is no message, or one more than there should be.
         """
         coming, messages = self._coming, self._messages
         while coming and len(messages) < self._most_ready:
@@ -152,11 +152,11 @@ class Inbox:
         self._expect()
 
     def _expect(self) -> None:
-        """Let the caller send on, unless what it has sent is not read."""
+        """Let the caller send on, unless too much of what it has sent is unread."""
         if self._coming or (self._takes_many and self._unread_bytes > _MOST_UNREAD_BYTES):
             return
         missing = self._reader.missing
-        # Where there should be one message, a second is heard of.
+        # Where there should be one message, there is room for the prefix of a second, so that it is noticed.
         further = _MOST_UNREAD_BYTES if self._takes_many else PREFIX_BYTES
         if self._stream.credit < max(missing, further // 2):
             self._stream.expect(max(missing, further))

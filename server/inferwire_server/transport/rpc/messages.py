@@ -17,13 +17,13 @@ PREFIX: Final = Struct(">BL")
 PREFIX_BYTES: Final = 5
 
 MOST_BYTES: Final = 2**32 - 1
-"""How long a message can be at all."""
+"""How long a message can be at all: its prefix has four bytes for the length."""
 
 Part: TypeAlias = memoryview | bytearray
 """A part of a message: where it was received, or a copy."""
 
 _SMALL_PART = 1024
-"""Up to how many bytes parts are copied: each keeps all that was received with it."""
+"""Up to how many bytes a part is copied: a view keeps all that was received with it in memory."""
 
 
 class Packed(bytes):
@@ -31,7 +31,7 @@ class Packed(bytes):
 
 
 class MessageReader:
-    """Puts the messages of one call together from the data that they come in.
+    """Puts the messages of one call together from the data in which they come.
 
     Attributes:
         missing: How many bytes are missing of the message that has begun.
@@ -49,15 +49,15 @@ class MessageReader:
 
     @property
     def is_between(self) -> bool:
-        """Whether no message has begun that is not whole."""
+        """Whether no message is incomplete."""
         return self._parts is None and not self._prefix
 
     def take(self, data: memoryview) -> Iterator[bytes]:
-        """Give the messages that are whole with this, as they came: those that are compressed are `Packed`.
+        """Give the messages that are complete with this data, as they came: compressed ones are `Packed`.
 
         Raises:
-            ServingError: TOO_LARGE. Nothing can be taken behind it.
-            RpcStatus: One is compressed in a way that nobody knows here, or that it has not told; as well.
+            ServingError: TOO_LARGE. Nothing can be taken after it.
+            RpcStatus: A message is compressed in an unknown way, or in one that its call has not named. Likewise.
         """
         while data:
             parts = self._parts
@@ -113,7 +113,7 @@ def _append(parts: list[Part], part: memoryview) -> None:
 
 
 def unpacked(message: Packed, encoding: str, most_bytes: int) -> bytes:
-    """Decompress a message, and no more of it than may be taken.
+    """Decompress a message, and stop once it is larger than may be taken.
 
     Raises:
         ServingError: TOO_LARGE.

@@ -1,6 +1,6 @@
 """gRPC methods made from service descriptors and plain objects with one coroutine per call.
 
-The descriptors say all that generated servicers would. What is done around every call is here as well.
+The descriptors say all that generated servicers would. What is done for every call (`Guard`) is here as well.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from inferwire_server.transport.rpc.status import RpcStatus
 from inferwire_server.transport.trace_context import JoinTrace
 
 Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
-"""Takes the request and the context and gives the answer. One that streams requests gets an iterator of
-them; one that streams both ways, or answers, reads and writes bytes through the context."""
+"""Takes the request and the context, and gives the answer. If callers stream requests, it takes an iterator of
+them. If it streams answers, too, it reads and writes bytes through the context."""
 
 RawCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes | None]]
 """Takes the caller's message, which is empty if it sends many, and gives the last of the answer's, if there is one."""
@@ -40,7 +40,7 @@ UnaryCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes]]
 """A call of one message each way, as bytes."""
 
 Around: TypeAlias = Callable[[str, UnaryCall], UnaryCall]
-"""Gives what answers a call, by its full name, instead of what would."""
+"""Takes a call's full name and what answers it, and gives what answers it instead."""
 
 _TENSORS = frozenset({"raw", "raw_input_contents", "raw_output_contents"})
 """The fields of messages that hold tensors: those of inferwire.v1, and those of the Open Inference Protocol."""
@@ -54,11 +54,11 @@ class Service:
 
     Attributes:
         descriptor: The service as the contract has it.
-        calls: Has a coroutine per call, named as the call is, in snake case (`import_`). One of which a message has
-            tensors takes and gives bytes, to keep those out of protobuf.
+        calls: Has a coroutine per call, named like the call in snake case (`import_`). A call whose messages have
+            tensors takes and gives bytes, to keep tensors out of protobuf.
         unimplemented: Calls that are not offered, each with a sentence that says so.
-        keyless: Calls of one message that anybody may make, where others need a key. Whoever shows none is answered as
-            if that message were empty.
+        keyless: Calls of one message that need no key, where others need one. A caller that shows none is answered as
+            if its message were empty.
     """
 
     descriptor: ServiceDescriptor
@@ -78,8 +78,8 @@ class Method:
 
     Attributes:
         takes_stream: Whether callers send many messages, which are read through the context.
-        is_keyless: Whether anybody may call it. Whoever shows no key is answered as if the message were empty; a method
-            that takes a stream finds out itself who calls.
+        is_keyless: Whether a call needs no key. A caller that shows none is answered as if its message were empty; a
+            method that takes a stream checks by itself who calls.
     """
 
     call: RawCall
@@ -96,7 +96,7 @@ class Guard:
     access: AccessService
 
     def check_key(self, metadata: Metadata) -> None:
-        """Let a caller in who shows a key, or anybody where none is needed.
+        """Refuse a caller that shows no valid key, if one is needed.
 
         Raises:
             ServingError: UNAUTHENTICATED.
@@ -105,7 +105,7 @@ class Guard:
             self.access.check(shown_key(metadata))
 
     def refuse(self, error: Exception, head: CallHead, peer: str) -> RpcStatus:
-        """Count a call of a peer's that is refused, and say what was raised as gRPC says it."""
+        """Turn what a call has raised into the status that its caller gets; count it, unless it is one already."""
         if isinstance(error, RpcStatus):
             return error
         where = head.where
@@ -117,7 +117,7 @@ class Guard:
 def methods_of(
     service: Service, join_trace: JoinTrace | None = None, around: Around | None = None
 ) -> Iterator[tuple[str, Method]]:
-    """Give a service's methods by the paths of their calls, with something around those of one message each way."""
+    """Give a service's methods by the paths of their calls. `around` wraps those of one message each way."""
     for method in service.descriptor.methods:
         call = _raw(service, method)
         if around is not None and not method.client_streaming and not method.server_streaming:

@@ -119,7 +119,7 @@ class OipCalls:
     async def system_shared_memory_unregister(
         self, request: pb.SystemSharedMemoryUnregisterRequest, _: Context
     ) -> pb.SystemSharedMemoryUnregisterResponse:
-        """Take a region of shared memory away, or all."""
+        """Unregister a region of shared memory, or all."""
         self._services.shared_memory.unregister(request.name)
         return pb.SystemSharedMemoryUnregisterResponse()
 
@@ -137,7 +137,7 @@ class OipCalls:
     async def cuda_shared_memory_unregister(
         self, _request: pb.CudaSharedMemoryUnregisterRequest, _: Context
     ) -> pb.CudaSharedMemoryUnregisterResponse:
-        """Take away none: there is none."""
+        """Do nothing: there are no regions of GPUs."""
         return pb.CudaSharedMemoryUnregisterResponse()
 
     async def model_infer(self, data: bytes, context: Context) -> bytes:

@@ -1,4 +1,4 @@
-"""Requests of the Open Inference Protocol taken apart and answers put together, tensors' bytes beside protobuf."""
+"""Takes requests of the Open Inference Protocol apart and puts answers together, with tensors' bytes past protobuf."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MOST_HEADS = 512
 """How many heads of answers are kept."""
 
 _Described: TypeAlias = tuple[str, str, tuple[int, ...], SharedPlace | None, int]
-"""What an answer's head says of an output: name, datatype, shape, and where else than here its so many bytes are."""
+"""What an answer's head says of an output: name, datatype, shape, and if it is in shared memory, where and its size."""
 
 
 def split_request(data: bytes) -> tuple[str, pb.ModelInferRequest, Sequence[bytes | memoryview]]:
-    """Take a request apart: its id, its head, which is all but the id and raw bytes, and its inputs' bytes if raw.
+    """Take a request apart into its id, its head (all but the id and raw bytes), and the raw bytes of its inputs.
 
     Raises:
         MalformedMessage: If it is no request.
@@ -43,7 +43,7 @@ def encode_answer(answer: OipAnswer, request_id: str, *, is_final: bool = False)
     head = _answer_head(answer.model_name, answer.model_version, described, is_final)
     if request_id:
         head += raw_fields.field(_ANSWER_ID_FIELD, request_id.encode())
-    # Clients find an output's bytes by its position: one that is elsewhere leaves its place empty.
+    # Clients find an output's bytes by its position: an output in shared memory leaves its place empty.
     buffers = [output.tensor.data if output.place is None else b"" for output in answer.outputs]
     return raw_fields.join(head, buffers, RAW_OUTPUT_FIELD, None)
 
@@ -54,7 +54,7 @@ def encode_streamed(answer: bytes) -> bytes:
 
 
 def encode_streamed_error(message: str, request_id: str) -> bytes:
-    """Say on the stream that a request has no answer, and which, as Triton does: its clients see the text alone."""
+    """Say on the stream that a request has failed, and which, as Triton does: its clients see nothing but the text."""
     failed = pb.ModelInferResponse(id=request_id)
     failed.parameters[FINAL_RESPONSE].bool_param = True
     told = f"[request id: {request_id}] {message}" if request_id else message
@@ -68,7 +68,7 @@ def _described(output: OipOutput) -> _Described:
 
 @lru_cache(_MOST_HEADS)
 def _answer_head(model_name: str, model_version: str, outputs: tuple[_Described, ...], is_final: bool) -> bytes:
-    """Write an answer without its id and its outputs' bytes: the same for all that differ in nothing else."""
+    """Write an answer without its id and its outputs' bytes, the same for all answers that differ in these alone."""
     head = pb.ModelInferResponse(
         model_name=model_name, model_version=model_version, outputs=[_output_head(*output) for output in outputs]
     )

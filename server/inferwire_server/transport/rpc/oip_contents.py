@@ -1,4 +1,4 @@
-"""Elements that come in the typed fields of an Open Inference Protocol message, as a tensor's bytes."""
+"""Turns elements in the typed fields of an Open Inference Protocol message into a tensor's bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.transport.oip.datatypes import check_count
 
 _AT_ONCE = 1 << 16
-"""How many elements are read at once: between them other threads have their turn."""
+"""How many elements are read at once: in between, other threads have their turn."""
 
 _Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.generic]]
 
@@ -78,7 +78,7 @@ def typed_tensor(element_type: ElementType, header: pb.ModelInferRequest.InferIn
 
 
 def _check_field(name: str, header: pb.ModelInferRequest.InferInputTensor, model_name: str) -> None:
-    """Refuse elements in any field but this."""
+    """Refuse elements in any other field than this."""
     filled = [field.name for field, _ in header.contents.ListFields()]
     if any(field != name for field in filled):
         raise invalid_input(
@@ -88,7 +88,7 @@ def _check_field(name: str, header: pb.ModelInferRequest.InferInputTensor, model
 
 
 def _as_sent(contents: pb.InferTensorContents, byte_size: int) -> bytes | None:
-    """Give the elements' bytes, so many, as protobuf writes them; None where there is anything beside them."""
+    """Give the `byte_size` bytes of the elements as protobuf writes them; None if it writes anything besides them."""
     written = contents.SerializeToString()
     lead = 1 + -(-byte_size.bit_length() // 7)  # the field's key, and seven bits of the length in each byte
     return written[lead:] if len(written) == lead + byte_size else None

@@ -1,7 +1,7 @@
 """Heads of inference requests, decoded once and kept: what is asked for, apart from the tensors' bytes.
 
-Clients ask the same again and again, and only the bytes differ: so what a request's head says is worked out once, and
-kept for the next that has the same head.
+Clients send the same head again and again, with other bytes: so what a head says is worked out once, and kept for the
+next request that has it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from inferwire_server.transport.raw_inputs import RawInput
 from inferwire_server.transport.rpc.oip_contents import typed_tensor
 
 _LONGEST_KEPT = 2048
-"""The longest head that is kept: what is longer has its tensors in it."""
+"""The longest head that is kept, in bytes: a longer one has its tensors in it."""
 
 _MOST_KEPT = 512
 
 LONG_CONTENTS = 64 * 1024
-"""From how many bytes on a request without raw tensors, whose elements are thus in its head, is read on a thread."""
+"""From how many bytes on a request without raw tensors is read on a thread: its elements are in its head."""
 
 _Input: TypeAlias = pb.ModelInferRequest.InferInputTensor
 
@@ -53,7 +53,7 @@ class Plan:
 
     @classmethod
     def of(cls, request: pb.ModelInferRequest, raw_count: int) -> Plan:
-        """Read the head of a request that has so many raw tensors.
+        """Read the head of a request with `raw_count` raw tensors.
 
         Raises:
             ServingError: INVALID_INPUT.
@@ -71,7 +71,7 @@ class Plan:
 
 
 def plan_of(head: pb.ModelInferRequest, raw_count: int) -> Plan:
-    """Give what the head of a request says that has so many raw tensors.
+    """Give what the head of a request with `raw_count` raw tensors says.
 
     Raises:
         ServingError: INVALID_INPUT.
@@ -81,10 +81,10 @@ def plan_of(head: pb.ModelInferRequest, raw_count: int) -> Plan:
 
 
 async def long_plan(services: Services, head: pb.ModelInferRequest) -> Plan:
-    """Give what the long head of a request says that has no raw tensors, without holding everybody else up.
+    """Give what the long head of a request without raw tensors says; read it on a thread, not on the event loop.
 
     Raises:
-        ServingError: If the model is not there; INVALID_INPUT, before any element is read of what cannot fit.
+        ServingError: If the model is not there; INVALID_INPUT, for inputs that cannot fit before any element is read.
     """
     _check_few_ports(head)
     spec = services.models.resolve(ServedModel(head.model_name, head.model_version)).spec
@@ -112,10 +112,10 @@ def _filled(given: _Planned, data: Iterator[bytes | memoryview]) -> Tensor | Sha
 
 
 def decode_parameters(parameters: Mapping[str, pb.InferParameter | pb.ModelRepositoryParameter]) -> dict[str, Any]:
-    """Read parameters of a request, a tensor or a load; one without a value is as good as none.
+    """Read parameters of a request, a tensor or a load; pass over those without a value.
 
     Raises:
-        ServingError: INVALID_INPUT for more of them than anybody has.
+        ServingError: INVALID_INPUT for more of them than anything has.
     """
     check_few("parameters", len(parameters))
     decoded: dict[str, Any] = {}
@@ -127,7 +127,7 @@ def decode_parameters(parameters: Mapping[str, pb.InferParameter | pb.ModelRepos
 
 
 def _inputs(request: pb.ModelInferRequest, raw_count: int) -> tuple[tuple[str, _Planned], ...]:
-    """Find each input's elements: in shared memory, among the raw ones, which skip those, or in its contents."""
+    """Find each input's elements: in shared memory, in its contents, or among the raw ones, which skip those shared."""
     model = request.model_name
     places = [_place_of(given) for given in request.inputs]
     if raw_count:

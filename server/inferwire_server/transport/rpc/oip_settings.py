@@ -1,4 +1,4 @@
-"""Settings of logs and traces between the Open Inference Protocol's messages and what both its faces share."""
+"""Translates settings of logs and traces between the Open Inference Protocol's messages and what its faces share."""
 
 from __future__ import annotations
 

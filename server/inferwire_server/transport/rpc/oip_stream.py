@@ -30,7 +30,7 @@ from inferwire_server.transport.rpc.oip_codec import (
 from inferwire_server.transport.rpc.oip_plans import LONG_CONTENTS, Plan, long_plan, plan_of
 
 _MOST_WAITING = 256
-"""How many requests may be on their way before the stream reads no more."""
+"""How many requests may be unanswered before the stream reads no more."""
 
 
 _Outcome: TypeAlias = tuple[Wanted, Job] | ServingError
@@ -38,7 +38,7 @@ _Outcome: TypeAlias = tuple[Wanted, Job] | ServingError
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A request that is not answered yet: what it became, a job or the reason why not."""
+    """A request that is not answered yet, and what it became: a job, or the reason why not."""
 
     request_id: str
     outcome: _Outcome
@@ -50,10 +50,10 @@ class _Pending:
 
 
 class OipStream:
-    """One open stream. It is what its duplex takes outgoing messages from.
+    """One open stream. Its duplex takes the outgoing messages from it.
 
     Attributes:
-        on_ready: Called whenever the oldest request has come to be answerable.
+        on_ready: Called when the oldest request can be answered.
     """
 
     def __init__(self, services: Services, drain: Drain, context: Context, max_message_bytes: int) -> None:
@@ -104,7 +104,7 @@ class OipStream:
             return encode_streamed_error(refusal.message, pending.request_id)
 
     def _receive(self, data: bytes) -> Coroutine[Any, Any, None] | None:
-        """Start a request; give what is to be waited for where that takes long."""
+        """Start a request; if reading it takes long, give a coroutine that does it."""
         received_at = monotonic()
         request_id, head, raw = split_request(data)
         if len(data) > LONG_CONTENTS and not raw:
@@ -135,7 +135,7 @@ class OipStream:
         self._wake_if_ready()
 
     def _wake_if_ready(self, _: Job | None = None) -> None:
-        """Wake the writer only for what it can send: a request that waits for an older one is taken after that."""
+        """Wake the writer if it can send something: a request that has ended before an older one is sent after that."""
         if self.is_ready:
             self.on_ready()
 

@@ -1,4 +1,4 @@
-"""Requests without tensors, as they are read from their bytes: they are never large."""
+"""Reads requests without tensors, which are never large."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from inferwire_server.transport.session.stream import AT_ONCE, SessionStream
 
 
 class SessionCall:
-    """One call. It drains and takes turns with the sessions on sockets, and its hello is waited for as long."""
+    """One call. It drains and takes turns with the sessions on sockets, and waits as long for its hello as they do."""
 
     def __init__(self, services: Services, sockets: SocketSessions, context: Context, terms: SessionTerms) -> None:
         self._drain = sockets.drain
@@ -50,7 +50,7 @@ class SessionCall:
             self._turn.set_result(None)
 
     async def _first_message(self) -> bytes:
-        """Read the hello, from a peer that may never send one, which is not to hold up the end of the server."""
+        """Read the hello. A peer may never send one, and is not to hold up the end of the server by that."""
         if self._drain.is_draining:
             raise shutting_down()
         now = asyncio.get_running_loop().time
@@ -71,7 +71,7 @@ class SessionCall:
         return self._take_rest() if self._stream.outbox.expects_more else None
 
     async def _take_rest(self) -> None:
-        """Take what is left of the last message, as turns come and there is room for its results."""
+        """Take the rest of the last message, in turns, and while there is room for its results."""
         while self._stream.outbox.expects_more:
             await self._duplex.wait_for_room()
             self._turn = asyncio.get_running_loop().create_future()

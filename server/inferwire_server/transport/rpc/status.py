@@ -16,10 +16,10 @@ from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.header_blocks import write_block
 
 Trailers: TypeAlias = tuple[tuple[str, str | bytes], ...]
-"""What a call's answer says behind its messages, beside its status."""
+"""What a call's answer says after its messages, besides its status."""
 
 _MOST_DETAILS_BYTES = 6000
-"""What a sentence may take in a header, where bytes beyond ASCII take three each; peers begin to refuse
+"""How many bytes a sentence may take in a header, where each byte beyond ASCII takes three. Peers begin to refuse
 headers of more than 8 KiB in all."""
 
 _MOST_BYTES_PER_CHARACTER = 12
@@ -58,7 +58,7 @@ def clipped(message: str) -> str:
 
 
 class RpcStatus(Exception):
-    """How a call ends that has no answer."""
+    """How a call without an answer ends."""
 
     def __init__(self, code: grpc.StatusCode, details: str, trailers: Trailers = ()) -> None:
         self.code = code
@@ -77,13 +77,13 @@ class RpcStatus(Exception):
 
 
 NO_METHOD = RpcStatus(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
-"""What gRPC's own servers say of calls that they do not offer, which clients know."""
+"""What gRPC's own servers say of calls that they do not offer: clients know this sentence."""
 
 NO_TENSORFLOW_SERVING = RpcStatus(
     grpc.StatusCode.UNIMPLEMENTED,
     "TensorFlow Serving's API is not offered here: the Open Inference Protocol is, as inference.GRPCInferenceService",
 )
-"""What clients of TensorFlow Serving's API are told, as `ovmsclient`, whatever they call."""
+"""What clients of TensorFlow Serving's API, such as `ovmsclient`, are told, whatever they call."""
 
 TENSORFLOW_SERVING = "/tensorflow.serving."
 """What the paths of its calls begin with."""
@@ -114,7 +114,7 @@ def _block(code: grpc.StatusCode, details: str, trailers: Trailers) -> bytes:
 
 
 def _written(details: str) -> str:
-    """Write a sentence as it goes in a header, which begins and ends with no space (RFC 9113, 8.2.1)."""
+    """Write a sentence as a header's value, which may not begin or end with a space (RFC 9113, 8.2.1)."""
     return _OUTER_SPACE.sub("%20", quote(details, safe=_PLAIN, errors="replace"))
 
 

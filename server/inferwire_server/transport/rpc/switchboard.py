@@ -1,4 +1,4 @@
-"""Which method a call is for, and the calls that run."""
+"""Finds the method that a call is for, and knows the calls that run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from inferwire_server.transport.rpc.status import (
 from inferwire_server.transport.rpc.unread import Refusal
 
 _FURTHER_HEADER_BYTES = 4096
-"""What a call that another process hands on may have in its headers beyond what its caller may."""
+"""How many more bytes of headers a call may have that another process hands on: more than its caller may send."""
 
 _NOT_GRPC = write_block([(b":status", b"415")])
 
 
 class Switchboard:
-    """Begins calls as their headers come, and knows those that run."""
+    """Begins calls as their headers come, and knows the running ones."""
 
     def __init__(self, methods: Mapping[str, Method], guard: Guard, most_message_bytes: int) -> None:
         self._methods = methods
@@ -51,10 +51,10 @@ class Switchboard:
         return self._connect(write, socket, MOST_HEADER_BYTES, self._most_message_bytes)
 
     def connect_worker(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
-        """Begin a connection on which calls of many callers come, by another process of this server.
+        """Begin a connection on which another process of this server hands on the calls of many callers.
 
-        There is room for what it has to say besides its caller's headers, which it has measured. How long a message may
-        be it has found out by itself, and those of HTTP have another limit.
+        That process has checked the size of its callers' headers, so there is room for those that it adds. It has also
+        checked how long their messages are, because calls that came over HTTP have another limit.
         """
         return self._connect(write, socket, MOST_HEADER_BYTES + _FURTHER_HEADER_BYTES, MOST_BYTES)
 
@@ -70,7 +70,7 @@ class Switchboard:
         return Connection(write, read_head, begin, socket.close, most_header_bytes)
 
     def refuse_unbegun(self) -> None:
-        """Refuse the calls whose message has not all come, as those that come once the server is closed."""
+        """Refuse the calls whose message is not complete yet, as calls are that come once the server is closed."""
         for call in self._calls:
             if call.task is None:
                 call.refuse(shutting_down())
@@ -89,7 +89,7 @@ class Switchboard:
 
     def _begin(self, stream: Stream, head: CallHead, around: CallSurroundings) -> Receiver | None:
         if len(around.calls) >= MOST_STREAMS:
-            # Those that it has given up count until their work has ended: else a peer could begin any number.
+            # Calls that the peer has given up count until their work has ended: else it could begin any number.
             stream.refuse()
             return None
         if not head.is_grpc:
@@ -107,7 +107,7 @@ class Switchboard:
         try:
             self._guard.check_key(head.metadata)
         except ServingError as refusal:
-            # Nothing of a message is taken in from whoever shows no key: a few could take all memory.
+            # No message is taken in from a caller without a key: a few of them could take all memory.
             if not method.is_keyless:
                 return Refusal(stream, self._guard.refuse(refusal, head, around.peer))
             is_unread = not method.takes_stream

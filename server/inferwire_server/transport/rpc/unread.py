@@ -1,4 +1,4 @@
-"""Receivers of calls of which nothing is read: those that are refused, and those that need no message."""
+"""Receivers for calls of which nothing is read: those that are refused, and those that need no message."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.rpc.status import ANSWER_HEADERS, RpcStatus
 
 _FIRST_DATA_S = 0.1
-"""How long a caller that has sent nothing but headers may take to begin, before it hears that its call has failed."""
+"""How long a refused caller that has sent nothing but headers may take to send more, before it is told."""
 
 
 class Unread:
-    """Takes what comes for a call that reads nothing, and the caller's end for it."""
+    """Receives for a call that reads nothing: ignores data, and hands all other events on to the call."""
 
     __slots__ = ("_call",)
 
@@ -38,10 +38,10 @@ class Unread:
 
 
 class Refusal:
-    """Tells a caller that its call has failed, once it has begun to send, or has not for a moment.
+    """Tells a caller that its call has failed, once the caller has begun to send, or after a moment.
 
-    It does not if the stream ends before, whoever ends it. Some clients send the headers of a stream and its first
-    message apart. They report that they cannot send the second, and not why, if they hear of the refusal in between.
+    If the stream ends before that, it tells nothing. The wait is for clients that send a stream's headers and its first
+    message apart: if they hear of the refusal in between, they report that they cannot send the message, and not why.
     """
 
     __slots__ = ("_limit", "_status", "_stream")
@@ -60,14 +60,14 @@ class Refusal:
         self._tell()
 
     def take_end(self) -> None:
-        """Tell nobody."""
+        """Tell nothing: the stream has ended."""
         self._limit.cancel()
 
     def take_room(self) -> None:
-        """Do nothing: it waits for none."""
+        """Do nothing: this does not wait for room."""
 
     def take_stall(self) -> None:
-        """Do nothing: it tells soon."""
+        """Do nothing: the caller is told soon."""
 
     def _tell(self) -> None:
         self._stream.finish(ANSWER_HEADERS + self._status.block())
