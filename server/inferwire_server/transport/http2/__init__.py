@@ -4,9 +4,10 @@ The gRPC port is served by it, and not by grpcio's server: a call of a tiny mode
 
 Its core takes bytes and gives bytes, and does no I/O: `frame_reader` cuts `frames` out of bytes, `connection` says what
 they mean, `outflow` writes, a `stream` is one call, and `streams` knows those of a connection. Headers are put together
-in an `open_block` and read by `header_blocks`; `peer_settings` does as the peer wants. `stalls` finds streams whose
-peer does not go on, and `flood_limits` peers that only keep this side busy. `protocol` puts a connection on a socket,
-and `server` the sockets on a port. Connections on which many calls or frames come at once take turns with all others.
+in an `open_block` and read by `header_blocks`; `peer_settings` applies the peer's settings. `stalls` finds streams
+whose peer does not go on, and `flood_limits` peers that only keep this side busy. `protocol` puts a connection on a
+socket, and `server` the sockets on a port. Connections on which many calls or frames come at once take turns with all
+others.
 
 Left out on purpose, as the RFC allows:
 

@@ -1,7 +1,7 @@
 """One connection: what its frames mean to each stream, and the answers that the protocol itself asks for.
 
-It does no I/O. What a peer may make this side keep or do is bounded: of streams by `streams`, of headers by what puts
-them together and reads them, of all else by `flood_limits`.
+It does no I/O. What a peer may make this side keep or do is bounded: `streams` bounds streams, `open_block` and
+`header_blocks` headers, and `flood_limits` all else.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from inferwire_server.transport.http2.stream import STREAM_WINDOW, Receiver, Str
 from inferwire_server.transport.http2.streams import MOST_STREAMS, Streams
 
 _REPLENISH_BYTES = 2**30
-"""After how many bytes of data a peer may send as many more on all streams together: each stream has its own bound."""
+"""After this many bytes of data, the peer is allowed as many more on all streams together. What bounds the peer is each
+stream's own window."""
 
 _LEAVE = b"leaving."
-"""What a ping says whose answer shows that the peer knows that this side leaves."""
+"""The content of the ping that follows the announcement that this side leaves: its answer shows that the peer knows."""
 
 _ASK = b"present?"
-"""What a ping says that asks a silent peer whether it is there."""
+"""The content of the ping that asks a silent peer whether it is there."""
 
 H = TypeVar("H")
 
 Open: TypeAlias = Callable[[Stream, H], Receiver | None]
-"""Takes a stream that has begun, with what its headers say, and gives who hears of it; None for nobody."""
+"""Takes a stream that has begun and what its headers say, and gives its receiver; None if it has none."""
 
 
 class Refused(Exception):
@@ -41,12 +42,12 @@ class Refused(Exception):
 
 
 class Connection(Generic[H]):
-    """A server's side of a connection, whose peer is told how many bytes of headers a call has at most.
+    """A server's side of a connection, whose peer is told how many bytes of headers a call may have.
 
-    Headers that are not much longer open their stream as well: whoever takes it refuses them.
+    Headers that are up to `UNPACKED_TIMES` as long open their stream as well: `open_stream` has to refuse them.
 
     Attributes:
-        outflow: What goes out.
+        outflow: The frames that go out.
         streams: Its streams.
         is_greeted: Whether the peer has said that it speaks HTTP/2.
     """
@@ -82,19 +83,19 @@ class Connection(Generic[H]):
 
     @property
     def is_done(self) -> bool:
-        """Whether this side has left, and all that the peer had begun is over: `on_done` is called then, too."""
+        """Whether this side has left, and all streams that the peer had begun are over. `on_done` is called then."""
         return self.streams.last_taken != frames.LARGEST_STREAM and not self.streams.open
 
     @property
     def has_more(self) -> bool:
-        """Whether more has come than is taken at once: another call of `receive` goes on with it."""
+        """Whether more was received than is taken at once: another call of `receive` goes on with it."""
         return self._reader.has_more
 
     def receive(self, data: bytes) -> None:
-        """Take what has come, up to a bound, and write what is to be said to it.
+        """Take data that was received, up to a bound, and write what answers it.
 
         Raises:
-            ConnectionFailed: The peer breaks the protocol. What has been said until then is written.
+            ConnectionFailed: The peer breaks the protocol. What was to be sent until then is written.
         """
         self.outflow.gather()
         try:
@@ -108,16 +109,16 @@ class Connection(Generic[H]):
         self.outflow.emit(frames.frame(frames.PING, content=_ASK))
 
     def look(self, now: float, unread: int, stall_s: float) -> None:
-        """End streams on which the peer has not gone on for so long; so many bytes are still on their way to it.
+        """End streams on which the peer has not gone on for `stall_s`; `unread` bytes are still on their way to it.
 
-        This is called every few seconds, and forgets how much has come that brings nothing further.
+        This is called every few seconds, and each time the counts of `flood_limits` begin anew.
         """
         self._flood_limits.forget()
         for stream in self._stalls.found(self.streams.open.values(), self.outflow.sent - unread, now, stall_s):
             stream.receiver.take_stall()
 
     def part(self) -> None:
-        """Tell the peer to begin nothing more here. What is on its way is still taken, until it has heard."""
+        """Tell the peer to begin nothing more here. Streams are taken until the peer shows that it has been told."""
         if self.is_greeted and not self._is_parting:
             self._is_parting = True
             self.outflow.emit(
@@ -134,7 +135,7 @@ class Connection(Generic[H]):
             self._check_done()
 
     def fail(self, failure: ConnectionFailed) -> None:
-        """Tell the peer why nothing more is taken from it."""
+        """Tell the peer why this connection takes nothing more from it."""
         last = min(self.streams.last_begun, self.streams.last_taken)
         self.outflow.emit(frames.goaway(last, failure.code, failure.why))
 
@@ -152,12 +153,12 @@ class Connection(Generic[H]):
         self.outflow.flush()
 
     def take_greeting(self) -> None:
-        """Answer the preface. Not before: a peer that speaks something else is told so, in words that it may know."""
+        """Answer the preface. Nothing is sent before it: a peer that speaks something else is answered in HTTP/1.1."""
         self.is_greeted = True
         self.outflow.emit(_first_frames(self._most_header_bytes))
 
     def check_turn(self, kind: int) -> None:
-        """Check that a frame of this kind may come now.
+        """Check that a frame of this kind may come now: settings come first, and nothing between headers' frames.
 
         Raises:
             ConnectionFailed: PROTOCOL_ERROR.
@@ -168,7 +169,7 @@ class Connection(Generic[H]):
             raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "a frame has come between two of the same headers")
 
     def take_frame(self, kind: int, flags: int, number: int, content: bytes) -> None:
-        """Take a frame that has come as a whole."""
+        """Take a complete frame."""
         match kind:
             case frames.HEADERS | frames.CONTINUATION:
                 self._take_headers(kind, flags, number, content)
@@ -191,11 +192,11 @@ class Connection(Generic[H]):
             case frames.PRIORITY if len(content) != 5:
                 raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "a priority has five bytes")
             case _:
-                # It asks for nothing, or is of a kind that nobody has to know.
+                # The frame asks for nothing, or is of an unknown kind, which the RFC has receivers ignore.
                 self._count_idle()
 
     def begin_data(self, flags: int, number: int, size: int) -> None:
-        """Begin a frame of data, which is handed on as it comes."""
+        """Begin a frame of data, which is handed on to the stream as it comes."""
         stream = self._stream_of_data(number, size)
         ends = flags & frames.END_STREAM != 0
         if size:
@@ -207,7 +208,7 @@ class Connection(Generic[H]):
             self._count_idle()
 
     def take_data(self, data: memoryview, *, is_last: bool) -> None:
-        """Take what has come of a frame of data, or the last of it."""
+        """Take a part of a frame of data, or the last of it."""
         stream = self._data
         if is_last:
             self._data = None
@@ -222,7 +223,7 @@ class Connection(Generic[H]):
             self._count_idle()
 
     def _stream_of_data(self, number: int, size: int) -> Stream | None:
-        """Find the stream that so many bytes are for, and count them; None where nobody hears them any more."""
+        """Find the stream that `size` bytes of data are for, and count them; None if the stream is over."""
         self._taken_in += size
         if self._taken_in >= _REPLENISH_BYTES:
             self.outflow.emit(frames.window_update(0, self._taken_in))
@@ -259,7 +260,7 @@ class Connection(Generic[H]):
             self._take_block(self._block.flags, number, block)
 
     def _take_block(self, flags: int, number: int, block: bytes) -> None:
-        # Whatever becomes of the stream, what its headers add to what the connection remembers counts.
+        # Read even if the stream is refused: a block changes the connection's table of headers.
         said = self._blocks.read(block)
         ends = flags & frames.END_STREAM != 0
         if number % 2 == 0:
@@ -283,7 +284,7 @@ class Connection(Generic[H]):
                 receiver.take_data(memoryview(b""), is_last=True)
 
     def _take_trailers(self, number: int, *, ends: bool) -> None:
-        """Take headers that come behind data, of which nothing is wanted but that they end the stream."""
+        """Take headers that come after data. All that counts of them is that they end the stream."""
         stream = self.streams.find(number)
         if stream is None:
             self.streams.hear_end(number)
@@ -346,7 +347,7 @@ class Connection(Generic[H]):
             self.streams.give_up(stream)
 
     def _check_done(self) -> None:
-        """Say that all is over, but not before it is written."""
+        """Call `on_done` if all is over, but not before everything is written."""
         if self.is_done and not self.outflow.is_gathering:
             self._on_done()
 
@@ -356,7 +357,7 @@ class Connection(Generic[H]):
 
 
 def _first_frames(most_header_bytes: int) -> bytes:
-    """Write what a peer is told first."""
+    """Write the frames that a peer is sent first: settings, and a larger window for all streams together."""
     settings = {
         frames.MAX_CONCURRENT_STREAMS: MOST_STREAMS,
         frames.INITIAL_WINDOW_SIZE: STREAM_WINDOW,

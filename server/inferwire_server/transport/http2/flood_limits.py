@@ -1,4 +1,4 @@
-"""Limits on frames that bring no call further: each takes time, and a peer could keep this side busy with them."""
+"""Limits on frames that bring no call further: each takes time, so a peer could keep this side busy with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class FloodLimits:
     """How many such frames have come on one connection lately.
 
     Attributes:
-        idle_frames: How many frames have come that bring no call further; whoever sees one that does sets it to 0.
+        idle_frames: How many frames have come that bring no call further. The connection sets it to 0 when a frame
+            comes that does.
     """
 
     __slots__ = ("_sent", "_settings", "idle_frames")
@@ -31,10 +32,10 @@ class FloodLimits:
         return f"<FloodLimits: {self.idle_frames} frames that bring nothing further, {self._settings} of settings>"
 
     def count_idle(self, sent: int) -> None:
-        """Count a frame that brings no call further; so many bytes of data have gone out until now.
+        """Count a frame that brings no call further; `sent` is how many bytes of data have gone out until now.
 
         Raises:
-            ConnectionFailed: ENHANCE_YOUR_CALM, where too many have come one after the other.
+            ConnectionFailed: ENHANCE_YOUR_CALM, if too many have come one after the other.
         """
         if sent != self._sent:
             self._sent = sent
@@ -48,7 +49,7 @@ class FloodLimits:
         """Count a frame of settings.
 
         Raises:
-            ConnectionFailed: ENHANCE_YOUR_CALM, where too many have come.
+            ConnectionFailed: ENHANCE_YOUR_CALM, if too many have come.
         """
         self._settings += 1
         if self._settings > _MOST_SETTINGS:
@@ -56,5 +57,5 @@ class FloodLimits:
             raise ConnectionFailed(ErrorCode.ENHANCE_YOUR_CALM, sentence)
 
     def forget(self) -> None:
-        """Begin anew, as some seconds have passed."""
+        """Begin to count anew, because some seconds have passed."""
         self.idle_frames = self._settings = 0

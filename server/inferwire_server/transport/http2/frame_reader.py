@@ -1,4 +1,4 @@
-"""Frames out of the bytes that they come in."""
+"""Cuts frames out of the bytes that a peer sends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
 from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES
 
 MOST_FRAME_BYTES = 1024 * 1024
-"""The longest frame of data that is taken: a tensor comes in few."""
+"""The longest frame of data that is taken: so long that a tensor comes in few of them."""
 
 _BESIDE_HEADERS_BYTES = 1024
-"""How much longer than all headers of a call other frames may be."""
+"""How much longer than all headers of a call a frame without data may be."""
 
 _MOST_AT_ONCE = 512
-"""How many small frames are taken of what is read at once, as each takes time: who says more waits, so that others have
+"""How many small frames are taken in one go, because each takes time: the rest waits, so that other connections have
 their turn."""
 
 _REQUEST_COUNTS = 32
@@ -23,8 +23,8 @@ _REQUEST_COUNTS = 32
 has both."""
 
 _COUNTED_BYTES = 32
-"""How many bytes of a frame without data count as one small frame more: headers take time to unpack. Data is not
-counted: a long body is read as fast as it comes."""
+"""In a frame without data, so many bytes count as one more small frame, because headers take time to unpack. Data is
+not counted: a long body is read as fast as it comes."""
 
 
 class OtherProtocol(ConnectionFailed):
@@ -36,10 +36,10 @@ class OtherProtocol(ConnectionFailed):
 
 
 class FrameTaker(Protocol):
-    """Who takes the frames. All that it does may raise `ConnectionFailed`."""
+    """What takes the frames. Each of its methods may raise `ConnectionFailed`."""
 
     def take_greeting(self) -> None:
-        """Hear that the peer speaks HTTP/2."""
+        """Be told that the peer speaks HTTP/2."""
         ...
 
     def check_turn(self, kind: int) -> None:
@@ -51,19 +51,19 @@ class FrameTaker(Protocol):
         ...
 
     def begin_data(self, flags: int, number: int, size: int) -> None:
-        """Hear of a frame of data, which is handed on as it comes, and not at all if it has no bytes."""
+        """Begin a frame of data. `take_data` gets its bytes as they come, and is not called if it has none."""
         ...
 
     def take_data(self, data: memoryview, *, is_last: bool) -> None:
-        """Take what has come of the frame of data that has begun."""
+        """Take a part of the frame of data that has begun."""
         ...
 
 
 class FrameReader:
-    """Cuts what a peer says into frames, and keeps what is not whole, or not to be read yet.
+    """Cuts what a peer sends into frames, and keeps what is incomplete or not to be read yet.
 
     Attributes:
-        has_more: Whether more has come than is to be read at once: another call of `receive` reads on.
+        has_more: Whether more was received than is read in one go: another call of `receive` reads on.
     """
 
     __slots__ = ("_data_left", "_is_greeted", "_most_other_bytes", "_rest", "_taker", "has_more")
@@ -77,11 +77,11 @@ class FrameReader:
         self.has_more = False
 
     def receive(self, data: bytes) -> None:
-        """Hand on what is there now, up to a bound: `has_more` says whether it was reached.
+        """Hand the frames on that are complete now, up to a bound: `has_more` says whether it was reached.
 
         Raises:
-            OtherProtocol: The peer says no preface. It is raised again, with more, if more comes.
-            ConnectionFailed: The peer says a frame that is too long; or what the taker raises.
+            OtherProtocol: The peer sends no preface. It is raised again, with all that was received, if more comes.
+            ConnectionFailed: The peer sends a frame that is too long; or what the taker raises.
         """
         if self._rest:
             data = self._rest + data
@@ -98,7 +98,7 @@ class FrameReader:
         self._rest = data[self._read(data, at, end) :]
 
     def _read(self, data: bytes, at: int, end: int) -> int:
-        """Read frames from a place on; give where the first begins that is not whole, or to be read later."""
+        """Read frames from `at` on; give where the first begins that is incomplete or is to be read later."""
         taker, view = self._taker, memoryview(data)
         left = _MOST_AT_ONCE
         self.has_more = False

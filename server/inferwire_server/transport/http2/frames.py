@@ -102,5 +102,5 @@ def rst_stream(stream_id: int, code: ErrorCode) -> bytes:
 
 
 def goaway(last_stream: int, code: ErrorCode, why: str = "") -> bytes:
-    """Write that streams above the last are not looked at."""
+    """Write that streams after the last are ignored, and why."""
     return frame(GOAWAY, content=UINT32.pack(last_stream) + UINT32.pack(code) + why.encode())

@@ -1,7 +1,7 @@
 """Headers as HTTP/2 packs them (HPACK, RFC 7541).
 
-The `hpack` library unpacks them. What is here spares it work: callers say the same again and again, and a block that
-does not change what its connection remembers means the same whenever it comes.
+The `hpack` library unpacks them. What is here saves it work: callers send the same headers again and again, and a block
+that does not change the connection's table of headers means the same whenever it comes.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ Field: TypeAlias = tuple[bytes, bytes]
 """The name of a header, in lower case, and its value."""
 
 MOST_HEADER_BYTES = 64 * 1024
-"""How long all headers of a call may be together, as RFC 9113 counts them, unless its connection takes more."""
+"""How many bytes all headers of a call may have together, as RFC 9113 counts them, unless their connection has more."""
 
 UNPACKED_TIMES = 4
-"""How many times as long they may be before their connection ends with them. Until there they are unpacked, so that it
-stays known what the connection remembers, and their call alone can be refused."""
+"""How many times as long they may be before their connection ends. Up to that they are unpacked, which keeps the
+connection's table of headers right, so that their call alone can be refused."""
 
 _BESIDE_FIELD_BYTES = 32
-"""What a header counts beside its name and its value (RFC 9113, 6.5.2)."""
+"""What a header counts for besides its name and its value (RFC 9113, 6.5.2)."""
 
 _MOST_KEPT = 64
 _LONGEST_KEPT = 4096
-"""How long the headers may be together that a block stands for: a byte may stand for thousands."""
+"""How many bytes the headers of a kept block may have, once unpacked: a byte of a block may stand for thousands."""
 
 _SIZE_UPDATE, _SIZE_UPDATE_MASK = 0x20, 0xE0
-"""How a block begins that changes how much its connection remembers."""
+"""How a block begins that changes the size of its connection's table of headers."""
 
 REMEMBERED_BYTES = 4096
-"""How much a connection may remember of the headers that go out, unless its peer wants less."""
+"""How many bytes a connection may remember of the headers that go out, unless its peer wants less."""
 
 NOTHING_REMEMBERED = bytes((_SIZE_UPDATE,))
-"""What the headers begin with that are sent next after a peer has said that it wants less: nothing is remembered."""
+"""What the next headers begin with after a peer has said that it wants less: nothing is remembered."""
 
 H = TypeVar("H")
 
@@ -59,7 +59,7 @@ class HeaderBlocks(Generic[H]):
         """Give what a block's headers say.
 
         Raises:
-            ConnectionFailed: It cannot be unpacked, and what follows it neither.
+            ConnectionFailed: The block cannot be unpacked, and so no later one either.
         """
         found = self._kept.get(block)
         return self._unpack(block) if found is None else found
@@ -85,7 +85,7 @@ class HeaderBlocks(Generic[H]):
 
 
 class _CountingTable(HeaderTable):
-    """What a connection remembers of its headers, and how often that has changed."""
+    """A connection's table of headers, which counts how often it has changed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,12 +98,12 @@ class _CountingTable(HeaderTable):
 
 
 def list_size(fields: Iterable[Field]) -> int:
-    """Count how long headers are together, as limits do."""
+    """Count how many bytes headers have together, as RFC 9113's limits do."""
     return sum([len(name) + len(value) + _BESIDE_FIELD_BYTES for name, value in fields])
 
 
 def write_block(fields: Iterable[Field]) -> bytes:
-    """Write headers so that neither side has to remember any: the same are the same bytes on every connection."""
+    """Write headers so that neither side has to remember any: equal headers are equal bytes on every connection."""
     return b"".join([b"\0" + _string(name) + _string(value) for name, value in fields])
 
 

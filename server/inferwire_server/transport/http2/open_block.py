@@ -1,4 +1,4 @@
-"""A block of headers put together from its frames, without their padding and priority."""
+"""Puts a block of headers together from its frames, without their padding and priority."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _PRIORITY_BYTES = 5
 
 
 class OpenBlock:
-    """The block that has begun, if it goes on in further frames.
+    """The block of headers that has begun, if further frames are to complete it.
 
     Attributes:
-        is_open: Whether it has begun and is not whole.
-        flags: Those of the frame that the latest block began with.
+        is_open: Whether a block has begun and is incomplete.
+        flags: The flags of the frame with which the latest block began.
     """
 
     __slots__ = ("_block", "_most_bytes", "_number", "flags", "is_open")
@@ -27,7 +27,7 @@ class OpenBlock:
         self.flags = 0
 
     def begin(self, flags: int, number: int, content: bytes) -> bytes | None:
-        """Take the frame that a block begins with; give the block if it is whole.
+        """Take the frame with which a block begins; give the block if it is complete.
 
         Raises:
             ConnectionFailed: The frame is cut short.
@@ -45,7 +45,7 @@ class OpenBlock:
         return None
 
     def go_on(self, flags: int, number: int, content: bytes) -> bytes | None:
-        """Take a further frame; give the block if it is whole now.
+        """Take a further frame; give the block if it is complete now.
 
         Raises:
             ConnectionFailed: No block of this stream has begun, or it is too long.

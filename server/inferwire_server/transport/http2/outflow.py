@@ -1,4 +1,4 @@
-"""What goes out on one connection, and what waits until its peer takes more."""
+"""What is sent on one connection, and what waits until its peer takes more."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Waiting(Protocol):
     """A stream that has more to send."""
 
     def send_some(self) -> bool:
-        """Send a frame, if the stream's own window lets it; say whether there is more that it lets."""
+        """Send a frame, if the stream's own window allows it; say whether there is more that it allows."""
         ...
 
 
 class Outflow:
-    """The way out that a connection's streams share. They send in turns where there is not room for all.
+    """The way out that a connection's streams share. They send in turns if there is not room for all.
 
     Attributes:
         window: How many bytes of data the peer takes now, on all streams together.
         initial_window: How many it takes on a new stream.
         most_frame_bytes: How many it takes in a frame.
-        is_paused: Whether the socket takes no more: what has been written is not read there.
+        is_paused: Whether the socket takes no more, because the peer does not read what was written.
         owes_size_update: Whether the next block of headers must begin with HPACK's table size update.
     """
 
@@ -101,7 +101,7 @@ class Outflow:
         )
 
     def allow(self, size: int) -> None:
-        """Have the peer take so many bytes more."""
+        """Record that the peer takes so many bytes more."""
         self.window += size
         self._allowed += size
 
@@ -114,9 +114,10 @@ class Outflow:
         self._waiting.pop(stream, None)
 
     def flush(self) -> None:
-        """Let those that wait send what the peer takes, a frame each in turn.
+        """Let the streams that wait send what the peer takes, a frame each in turn.
 
-        Who has no room on its own stream waits no more, until it has: no frame of the peer's costs a look at all.
+        A stream without room in its own window is taken off the queue until it has room, so that a frame of the peer's
+        never costs a look at all streams.
         """
         while self._waiting and self.window > 0 and not self.is_paused:
             stream, _ = self._waiting.popitem(last=False)

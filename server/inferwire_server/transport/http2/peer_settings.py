@@ -1,4 +1,4 @@
-"""What a peer wants of this side: how much it takes at a time, and what is remembered of headers."""
+"""A peer's settings: how much it takes at a time, and how much of the headers it remembers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from inferwire_server.transport.http2.outflow import Outflow
 from inferwire_server.transport.http2.stream import Stream
 
 MOST_SENT_FRAME_BYTES = 1 << 20
-"""How many bytes of data go in a frame at the most. gRPC's clients take 16 MiB, and nothing else goes before the end of
-a frame: neither a small answer, nor that to a ping, for which a client does not wait long."""
+"""The most bytes of data that go in one frame. gRPC's clients take 16 MiB, but nothing else can be sent before the end
+of a frame: neither a small answer, nor the answer to a ping, for which a client does not wait long."""
 
 
 def apply_settings(content: bytes, outflow: Outflow, streams: Iterable[Stream]) -> None:
-    """Do as a frame of settings says, also with the streams that are open.
+    """Apply a frame of settings, also to the streams that are open.
 
     Raises:
-        ConnectionFailed: A setting is none that may be.
+        ConnectionFailed: A setting has a value that it may not have.
     """
     if len(content) % frames.SETTING.size:
         raise ConnectionFailed(ErrorCode.FRAME_SIZE_ERROR, "settings are cut short")
-    # Of several values of one, the last counts: each of the window's takes a look at every stream.
+    # If a setting comes several times, only the last counts: each change of the window takes a look at every stream.
     for setting, value in dict(frames.SETTING.iter_unpack(content)).items():
         if setting == frames.INITIAL_WINDOW_SIZE:
             _set_window(value, outflow, streams)
@@ -38,9 +38,9 @@ def apply_settings(content: bytes, outflow: Outflow, streams: Iterable[Stream]) 
 
 
 def _set_window(size: int, outflow: Outflow, streams: Iterable[Stream]) -> None:
-    """Give streams a window of this size, those that are open too: what they have used of the one before counts.
+    """Give streams a window of this size. Of open ones, what they have used of the old window is taken off.
 
-    Only those wait for their turn that have room now: a peer may say this often, and have thousands that have none.
+    Only streams that have room now wait for their turn: a peer may send this often, and have thousands without room.
     """
     if size > frames.LARGEST_WINDOW:
         raise ConnectionFailed(ErrorCode.FLOW_CONTROL_ERROR, f"a window cannot have {size} bytes")

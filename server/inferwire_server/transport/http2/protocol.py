@@ -1,4 +1,4 @@
-"""A connection on a socket of asyncio's, and what becomes of peers that say nothing, or something else than HTTP/2."""
+"""Puts a connection on a socket of asyncio's, and deals with peers that are silent or speak another protocol."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from inferwire_server.transport.turns import Turns
 H = TypeVar("H")
 
 _LARGE_PIECE = 16 * 1024
-"""From how many bytes on a piece is written as it is, and not joined with others first."""
+"""From this many bytes on, a piece is written as it is, and not joined with others first."""
 
 _LINGER_S = 1.0
-"""How long a peer has to close an encrypted connection, which has no end of one side alone."""
+"""How long a peer has to close a connection with TLS, whose sides cannot be closed one by one."""
 
 _MOST_UNHEARD_BYTES = 1024 * 1024
-"""How much may wait for a peer that does not read before it is not listened to."""
+"""How many bytes may wait for a peer that does not read before this side stops reading from it."""
 
 
 TIMEOUTS = PeerTimeouts(hello_s=20.0, silence_s=30.0, answer_s=10.0, linger_s=10.0)
@@ -43,9 +43,9 @@ class Http2Timeouts:
 
     Attributes:
         peer: On the connection as a whole.
-        stall_s: On a stream on which it is waited for.
-        heard_s: Once it is told that this side leaves: until then it may begin calls, which are answered.
-        look_s: How often it is looked whether that has passed.
+        stall_s: On a stream that waits for it.
+        heard_s: After it is told that this side leaves: until then it may begin calls, which are answered.
+        look_s: How often these times are checked.
     """
 
     peer: PeerTimeouts = TIMEOUTS
@@ -59,12 +59,12 @@ class Http2Surroundings(Generic[H]):
     """What the connections of a server share.
 
     Attributes:
-        on_made: Told of each that begins.
-        on_lost: Told of each that ends, or goes on with another protocol.
-        other: What else may be spoken, if anything.
-        not_http2: What is said to peers that speak something else still.
+        on_made: Called with each connection that begins.
+        on_lost: Called with each that ends, or goes on with another protocol.
+        other: Another protocol that peers may speak, if any.
+        not_http2: What is sent to peers that speak neither.
         timeouts: How long peers may do nothing.
-        turns: When those go on on which more has come than is taken at once.
+        turns: The turns of connections that have received more than is taken in at once.
     """
 
     on_made: Callable[[Http2Protocol[H]], object]
@@ -108,7 +108,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self._around.on_made(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come, or of much only the first: the rest waits for turns of this connection."""
+        """Take what was received, or the first part of it if it is much: the rest waits for this connection's turns."""
         if self._is_closing:
             return
         self._take(data)
@@ -118,7 +118,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
                 self._transport.pause_reading()
 
     def go_on(self) -> None:
-        """Take more of what has come, and read on behind the last of it; neither while the peer does not read."""
+        """Take more of what was received, and read on after the last of it. Do neither while the peer does not read."""
         if self._is_deaf:
             return
         if self._has_more:
@@ -147,25 +147,25 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self._connection.pause()
 
     def resume_writing(self) -> None:
-        """Send on, and listen on."""
+        """Send on, and read on."""
         if self._is_deaf:
             self._is_deaf = False
             self._around.turns.wait(self)
-        # It reads: a word of its own may be long in coming, behind what it reads.
+        # The peer reads, so it is alive, although what it sends itself may be long in coming.
         self._keepalive.heard(monotonic())
         self._connection.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what runs for the peer: nobody hears of it any more."""
+        """End the calls that run for the peer, which is gone."""
         del exc
         self._around.turns.forget(self)
         self._connection.lose()
         self._around.on_lost(self)
 
     def look(self, now: float) -> None:
-        """Ask a peer that has been silent for long whether it is there, and give it up where it does not say so.
+        """Ping a peer that has been silent for long, and give it up if it does not answer.
 
-        End streams on which it does nothing, though it is there.
+        End streams on which the peer does nothing, even if it is there.
         """
         self._connection.look(now, self._unread_bytes, self._around.timeouts.stall_s)
         match self._keepalive.judge(now, self._transport.get_write_buffer_size()):
@@ -177,11 +177,11 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
                 self._transport.abort()
 
     def part(self) -> None:
-        """Tell the peer to go elsewhere with what it has not begun."""
+        """Tell the peer to begin new calls elsewhere."""
         self._connection.part()
 
     def leave(self) -> None:
-        """Take nothing more than has come, and close once all that has begun is over."""
+        """Take nothing more than was received, and close once all that has begun is over."""
         while self._has_more:
             self._take(b"")
         self._connection.leave()
@@ -189,8 +189,8 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     def close(self) -> None:
         """Close the connection once all is written, and the peer has read it and closes as well.
 
-        Closed from here, it would answer whatever the peer says still with a reset, which takes from the peer what it
-        has not read yet.
+        If this side closed both directions, the system would answer whatever the peer still sends with a reset, which
+        takes from the peer what it has not read yet.
         """
         if self._is_closing or self._transport.is_closing():
             return
@@ -204,12 +204,12 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
 
     @property
     def due_bytes(self) -> int:
-        """How much has been said that the peer has not taken: it waits for leave, in the transport or in the system."""
+        """How many bytes the peer has not taken: they wait for its window, in the transport or in the system."""
         return self._connection.streams.unsent + self._unread_bytes
 
     @property
     def answers_due(self) -> int:
-        """How many answers are whole and have not been taken; those that are all in the transport count as one."""
+        """How many complete answers have not been taken. All those that are entirely in the transport count as one."""
         if self._connection.streams.open:
             return self._connection.streams.ending
         return int(self._transport.get_write_buffer_size() > 0)
@@ -220,7 +220,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
 
     @property
     def _has_more(self) -> bool:
-        """Whether more has come that is to be taken: nothing is, once the connection ends."""
+        """Whether more was received that is to be taken: nothing is, once the connection ends."""
         return self._connection.has_more and not self._is_closing and not self._transport.is_closing()
 
     @property
@@ -233,7 +233,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         if self._is_closing or self._transport.is_closing():
             return
         if self._connection.outflow.is_paused and not self._is_deaf:
-            # What is said to a peer that does not listen is kept: it may not ask for more of it.
+            # Answers to a peer that does not read are kept in memory: so it may not ask for more of them.
             self._is_deaf = self._transport.get_write_buffer_size() > _MOST_UNHEARD_BYTES
             if self._is_deaf:
                 self._transport.pause_reading()
@@ -245,7 +245,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
             self._transport.write(b"".join(pieces))
 
     def _go_elsewhere(self, said: bytes) -> None:
-        """Leave the connection to the other protocol once its preface is there, or say what is spoken here."""
+        """Hand the connection over to the other protocol once its preface is complete, or refuse the peer."""
         other = self._around.other
         if other is None or not other.may_be(said):
             self._transport.write(self._around.not_http2)
@@ -256,7 +256,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
 
 
 def _in_system(open_still: socket.socket | None) -> int:
-    """Say how much a socket's other end has not confirmed; nothing once it is closed, of which TLS tells later."""
+    """Say how many bytes a socket's peer has not acknowledged; 0 once it is closed, of which TLS tells later."""
     if open_still is None or open_still.fileno() < 0:
         return 0
     try:

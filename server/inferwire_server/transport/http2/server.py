@@ -26,7 +26,7 @@ Connect: TypeAlias = Callable[[Write, Http2Protocol[H]], Connection[H]]
 """Begins a connection, on its socket."""
 
 _STALL_S = 5.0
-"""How long a peer may take nothing of what is due to it while the server closes."""
+"""How long a peer may take no byte of its answers while the server closes."""
 
 _TAKING_LOOK_S = 0.1
 
@@ -77,20 +77,21 @@ class Http2Server(Generic[H]):
     ) -> None:
         """Take connections at a socket, which is this server's from now on.
 
-        They are begun by `connect` there, if it is given.
+        If `connect` is given, it begins them in place of the server's own.
         """
         new = partial(self._new_connection, connect or self._connect)
         self._listening.append(Accepting(listener, speaking(new, tls)))
 
     def part(self) -> None:
-        """Have the peers that are here begin nothing more. A connection closes when all on it has ended."""
+        """Have connected peers begin nothing more. A connection closes when all calls on it have ended."""
         for connection in self._connections:
             connection.part()
 
     async def close(self, flush_s: float, limit_s: float = 0.0) -> int:
-        """Take no more connections, let peers end what they have begun, and wait so long until they have.
+        """Take no more connections, let peers end what they have begun, and wait for that for up to `flush_s`.
 
-        Peers that take answers have until the limit, if that is later. Give how many answers were cut off.
+        Peers that take their answers have until `limit_s` is over, if that is later. Give how many answers were cut
+        off.
         """
         ends_at = monotonic() + limit_s
         self._is_closing = True
@@ -108,7 +109,7 @@ class Http2Server(Generic[H]):
         return 0
 
     async def _see_off(self, ends_at: float, flush_s: float) -> int:
-        """Wait for those that take what is due to them, and cut off all others; give how many answers that were."""
+        """Wait for the peers that take their answers, and cut off all others; give how many answers that were."""
         began_at, timeouts = monotonic(), PeerTimeouts(answer_s=_STALL_S, linger_s=flush_s)
         taking = {connection: Keepalive(timeouts, began_at) for connection in self._connections if connection.due_bytes}
         for keepalive in taking.values():
@@ -132,11 +133,11 @@ class Http2Server(Generic[H]):
     def _add(self, connection: Http2Protocol[H]) -> None:
         self._connections.add(connection)
         if self._is_closing:
-            # Its handshake has taken until now.
+            # Its TLS handshake has taken until now.
             connection.leave()
 
     def _leave(self) -> None:
-        """Close to those, too, that have not said that they have heard."""
+        """Leave all connections, also those whose peers have not acknowledged the announcement."""
         for connection in self._connections:
             connection.leave()
 
@@ -145,7 +146,7 @@ class Http2Server(Generic[H]):
             accepting.close()
 
     def _look(self) -> None:
-        """Look after silent peers, now and again."""
+        """Check for silent peers, every `look_s`."""
         now = monotonic()
         for connection in self._connections:
             connection.look(now)

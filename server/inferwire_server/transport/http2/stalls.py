@@ -1,4 +1,4 @@
-"""Streams whose peer does not go on with what it is waited for. Time is an argument."""
+"""Finds streams that wait for a peer which does not go on. Time is an argument."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inferwire_server.transport.stall_timer import StallTimer
 
 
 class Stalls:
-    """How far a connection's streams had come on which the peer was waited for, and since when."""
+    """How far a connection's streams that wait for the peer had come, and since when."""
 
     __slots__ = ("_waiting",)
 
@@ -20,9 +20,9 @@ class Stalls:
         return f"<Stalls: {len(self._waiting)} streams wait for their peer>"
 
     def found(self, streams: Iterable[Stream], taken: int, now: float, limit_s: float) -> list[Stream]:
-        """Give those that had come no further at any look since the limit.
+        """Give the streams that have come no further at any look for `limit_s`.
 
-        So many bytes of data has the peer taken until now, on all streams together.
+        `taken` is how many bytes of data the peer has taken until now, on all streams together.
         """
         before, self._waiting = self._waiting, {}
         stalled: list[Stream] = []
@@ -35,9 +35,10 @@ class Stalls:
 
 
 def _how_far(stream: Stream, taken: int) -> tuple[int, int] | None:
-    """Say how far a stream has come on which the peer is waited for; None where it is not."""
+    """Say how far a stream that waits for the peer has come; None if it does not wait."""
     if stream.unsent:
-        # One that has room waits for its turn, and what is on its way has to arrive before the peer can make room.
+        # A stream with room waits for its turn. Without room, its data may have yet to arrive: the peer can make room
+        # only after that.
         is_behind_others = stream.window > 0 or taken < stream.sent_at
         return stream.received + stream.sent_at, taken if is_behind_others else 0
     return (stream.received, 0) if stream.receiver.awaits_data else None

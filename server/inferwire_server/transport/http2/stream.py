@@ -1,4 +1,4 @@
-"""One stream of a connection: a call, with what is said each way and how much may be."""
+"""One stream of a connection: a call, with what is sent each way and how much may be."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from inferwire_server.transport.http2.frames import DATA, END_HEADERS, END_STREA
 from inferwire_server.transport.http2.outflow import Outflow, Piece
 
 STREAM_WINDOW = 1024 * 1024
-"""How many bytes a peer may send on a stream before it is told that more are expected."""
+"""How many bytes a peer may send on a stream before `expect` allows it more."""
 
 
 class Receiver(Protocol):
-    """Who takes what comes on a stream."""
+    """What takes the events of a stream."""
 
     @property
     def awaits_data(self) -> bool:
-        """Whether it is the peer that is waited for: it has not said all that it is to say at once, and may say it."""
+        """Whether the peer is waited for: it has not sent all that it is to send without a pause, and may send it."""
         ...
 
     def take_data(self, data: memoryview, *, is_last: bool) -> None:
@@ -27,15 +27,15 @@ class Receiver(Protocol):
         ...
 
     def take_end(self) -> None:
-        """Hear that nothing more comes: the peer has given the stream up or has gone, or this side has reset it."""
+        """Be told that nothing more comes: the peer has given the stream up or is gone, or this side has reset it."""
         ...
 
     def take_room(self) -> None:
-        """Hear that all that was to be sent has been."""
+        """Be told that everything that waited has been sent."""
         ...
 
     def take_stall(self) -> None:
-        """Hear that the peer has done nothing for long about what is waited for, and end the stream."""
+        """End the stream: the peer has not gone on for long, though it is waited for."""
         ...
 
 
@@ -44,12 +44,12 @@ class Stream:
 
     Attributes:
         id: Its number.
-        receiver: Who takes what comes.
+        receiver: What takes its events.
         window: How many bytes of data the peer takes now.
         credit: How many bytes the peer may send now.
         unsent: How many bytes of data wait for the peer to take them.
-        sent_at: How many bytes had been sent on all streams when this one last sent some of what had to wait.
-        has_peer_ended: Whether the peer has said all.
+        sent_at: How many bytes had been sent on all streams when this one last sent data that had waited.
+        has_peer_ended: Whether the peer has sent all.
         is_over: Whether nothing more is sent.
     """
 
@@ -88,12 +88,12 @@ class Stream:
 
     @property
     def received(self) -> int:
-        """How many bytes of data have come."""
+        """How many bytes of data were received."""
         return self._allowed - self.credit
 
     @property
     def is_ending(self) -> bool:
-        """Whether all has been said, and some of it waits for the peer to take it."""
+        """Whether the answer is complete, and some of it waits for the peer to take it."""
         return self._trailers is not None and not self.is_over
 
     def answer(self, headers: bytes, pieces: Sequence[Piece], size: int, trailers: bytes) -> None:
@@ -121,7 +121,7 @@ class Stream:
         self._outflow.emit_headers(self.id, 0, headers)
 
     def write(self, pieces: Sequence[Piece], size: int) -> None:
-        """Send data of so many bytes, or have it wait."""
+        """Send data of `size` bytes, or have it wait."""
         if self._queue is None:
             self._queue = deque()
         self._queue.extend([memoryview(piece) for piece in pieces if len(piece)])
@@ -140,16 +140,16 @@ class Stream:
         self._finish(trailers)
 
     def reset(self, code: ErrorCode) -> None:
-        """Give the stream up, of which its receiver hears as if the peer had."""
+        """Give the stream up. Its receiver is told, as if the peer had given it up."""
         self._reset(code)
         self.receiver.take_end()
 
     def refuse(self) -> None:
-        """Give the stream up before anybody receives what comes: the peer may begin it again."""
+        """Give the stream up before it has a receiver: the peer may begin it again."""
         self._reset(ErrorCode.REFUSED_STREAM)
 
     def expect(self, size: int) -> None:
-        """Let the peer send so many bytes, if it may not yet."""
+        """Let the peer send `size` bytes, if it may not already."""
         more = min(size, frames.LARGEST_WINDOW) - self.credit
         if more > 0 and not self.has_peer_ended and not self.is_over:
             self.credit += more
@@ -157,7 +157,7 @@ class Stream:
             self._outflow.emit(frames.window_update(self.id, more))
 
     def send_some(self) -> bool:
-        """Send a frame of what waits, if the peer takes it; say whether it would take more on this stream."""
+        """Send a frame of the data that waits, if the peer takes it; say whether it would take more on this stream."""
         room = min(self.window, self._outflow.window, self._outflow.most_frame_bytes, self.unsent)
         if room <= 0 or self._queue is None:
             return False
@@ -175,7 +175,7 @@ class Stream:
         return self.unsent > 0 and self.window > 0
 
     def end(self) -> None:
-        """Let go of the stream: the peer has given it up, or has gone."""
+        """Let go of the stream, because the peer has given it up or is gone."""
         self.is_over = True
         self.unsent = 0
         self._queue = None
@@ -200,7 +200,7 @@ class Stream:
 
 
 def _taken(queue: deque[Piece], size: int) -> list[Piece]:
-    """Take so many bytes off what waits."""
+    """Take `size` bytes off the queue."""
     taken: list[Piece] = []
     while size:
         piece = queue.popleft()

@@ -1,4 +1,4 @@
-"""The streams of one connection: which are open, which its peer alone has still to end, and which may begin at all."""
+"""The streams of one connection: which are open, which only the peer has not ended yet, and which may begin at all."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ MOST_STREAMS = 10_000
 """How many streams a peer may have open."""
 
 _MOST_UNHEARD = 1000
-"""How many streams may be half open, since this side has ended them and the peer has not."""
+"""How many streams may be half open, because this side has ended them and the peer has not."""
 
 
 class Streams:
     """A connection's streams, by their numbers.
 
     Attributes:
-        open: Those that this side has not ended.
-        last_begun: The highest number that a stream has begun with.
-        last_taken: The highest number of a stream that is taken: any, until this side leaves.
+        open: The streams that this side has not ended.
+        last_begun: The highest number of a stream that has begun.
+        last_taken: The highest number of a stream that is taken: the largest there is, until this side leaves.
     """
 
     __slots__ = ("_on_over", "_outflow", "_unheard", "last_begun", "last_taken", "open")
@@ -45,11 +45,11 @@ class Streams:
 
     @property
     def ending(self) -> int:
-        """How many wait for nothing but the peer, which has not taken all that was said on them."""
+        """How many are complete but for the peer, which has not taken all of their answers."""
         return sum(stream.is_ending for stream in self.open.values())
 
     def begin(self, number: int) -> Stream | None:
-        """Open a stream; none where this side has left, or too many are open, which the peer is told."""
+        """Open a stream; None if this side has left, or if too many are open, which the peer is told."""
         self.last_begun = number
         if number > self.last_taken:
             return None
@@ -60,36 +60,36 @@ class Streams:
         return stream
 
     def refuse(self, number: int) -> None:
-        """Open none, since the peer has not said what is to begin a stream, and tell it."""
+        """Open no stream, because its headers make no request, and tell the peer."""
         self.last_begun = number
         if number <= self.last_taken:
             self._outflow.emit(frames.rst_stream(number, ErrorCode.PROTOCOL_ERROR))
 
     def take_no_more(self) -> None:
-        """Take none but those that have begun."""
+        """Take no streams but those that have begun."""
         self.last_taken = self.last_begun
 
     def find(self, number: int) -> Stream | None:
-        """Give an open stream; None for one that was.
+        """Give an open stream; None for one that is over.
 
         Raises:
-            ConnectionFailed: PROTOCOL_ERROR for one that has not begun, or none.
+            ConnectionFailed: PROTOCOL_ERROR for one that has not begun, or for stream 0.
         """
         if not 0 < number <= self.last_begun:
             raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"stream {number} has not begun")
         return self.open.get(number)
 
     def hear(self, number: int) -> None:
-        """Hear that the peer says more on a stream that this side has ended. It is told once that nobody hears it.
+        """Record that the peer sends more on a stream that this side has ended, and tell it once that this is ignored.
 
-        It is not told before: some clients would take it for a failure of what they are just sending, and not look at
-        the answer.
+        It is not told before: some clients would take a reset for a failure of what they are just sending, and not look
+        at the answer.
         """
         if number in self._unheard:
             self._hush(number)
 
     def hear_end(self, number: int) -> None:
-        """Hear that the peer, too, has ended a stream."""
+        """Record that the peer, too, has ended a stream."""
         self._unheard.pop(number, None)
 
     def give_up(self, stream: Stream) -> None:
@@ -98,18 +98,18 @@ class Streams:
         stream.end()
 
     def lose(self) -> None:
-        """End all: there is no connection any more."""
+        """End all streams: the connection is lost."""
         streams, self.open = tuple(self.open.values()), {}
         for stream in streams:
             stream.end()
 
     def _forget(self, stream: Stream) -> None:
-        """Let go of a stream that this side has ended, and notice what its peer still says on it."""
+        """Let go of a stream that this side has ended. What the peer still sends on it is noticed by `hear`."""
         del self.open[stream.id]
         if not stream.has_peer_ended:
             self._unheard[stream.id] = None
             if stream.credit <= 0:
-                # It waits for leave to say more.
+                # The peer waits to be allowed to send more.
                 self._hush(stream.id)
             elif len(self._unheard) > _MOST_UNHEARD:
                 self._hush(next(iter(self._unheard)))
