@@ -20,13 +20,14 @@ _WINDOW_BITS = WINDOW_BITS | {"x-gzip": WINDOW_BITS["gzip"]}
 _GZIP = b"\x1f\x8b"
 """What a member of a gzip stream begins with; there may be several."""
 _STEP = 1024
-"""How much at once is decompressed of the members behind the first, which may be many."""
+"""How many bytes are decompressed at once of the members behind the first: there may be many members."""
 
 _LONG = 64 * 1024
-"""From how many bytes on a JSON object is read on a thread."""
+"""From this many bytes on, a JSON object is read on a thread."""
 
 _MOST_VALUES = 65536
-"""About how many values it may have, where each may take a hundred times its bytes: it has settings, which are few."""
+"""About how many values such an object may have: it has settings, which are few. Each value may take a hundred times
+its bytes in memory."""
 
 
 async def read_body(request: Request, limit: int) -> Body:
@@ -108,7 +109,7 @@ def decompress(body: Body, encoding: str, limit: int) -> bytes:
 
 
 async def read_object(request: Request, limit: int, gil_thread: GilThread) -> dict[str, Any]:
-    """Read a body that is a JSON object; one that is empty is one without entries, and what is null is not there.
+    """Read a body that is a JSON object. An empty body is an object without entries, and entries of null are left out.
 
     Raises:
         ServingError: INVALID_INPUT for any other, and what reading a body raises.
@@ -131,7 +132,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def present(members: dict[str, Any]) -> dict[str, Any]:
-    """Give an object's members without those that are null: many programs write so what is not there."""
+    """Give an object's members without those that are null: many programs write null for what is not there."""
     if None not in members.values():
         return members
     return {name: value for name, value in members.items() if value is not None}
@@ -145,7 +146,7 @@ def _too_large(what: str, limit: int) -> ServingError:
 
 
 def _encoding(request: Request) -> str:
-    """Say how a body is encoded, empty where it is not: all of its headers together, which several may be."""
+    """Say how a body is encoded, empty if it is not: by all headers of that name, of which there may be several."""
     stated = [value for name, value in request.scope["headers"] if name == b"content-encoding"]
     if not stated:
         return ""

@@ -15,7 +15,7 @@ from inferwire_server.transport.http.joined_writes import JoinedWrites
 class BoundedFlow(FlowControl):
     """Flow control that stops reading while several requests wait behind the one that is being answered.
 
-    So it does while anything is `behind` those, which is not parsed yet.
+    It also does so while there is anything `behind` those requests, which is not parsed yet.
 
     That bounds what a connection holds in memory: uvicorn alone would read on whenever the application asks for a body.
     """
@@ -32,13 +32,13 @@ class BoundedFlow(FlowControl):
 
 
 class Connection:
-    """What its requests share: one is answered at a time.
+    """What a connection's requests share: one is answered at a time.
 
     Attributes:
-        caller: What its peer is for turns among callers.
-        has_ended: Whether nothing more comes. The peer has gone or has closed its own side alone, which look alike
-            until something is sent: answers go out, but nothing is worked at for it.
-        is_lost: Whether the peer has gone.
+        caller: Who its peer is for turns among callers.
+        has_ended: Whether nothing more comes. The peer is gone, or has closed its own side alone; the two look alike
+            until something is sent. Answers are still sent, but no more work is done for the peer.
+        is_lost: Whether the peer is gone.
     """
 
     __slots__ = ("_on_lost", "caller", "flow", "has_ended", "is_lost", "transport")
@@ -62,16 +62,16 @@ class Connection:
         if self.is_lost:
             raise ClientDisconnect
         self._on_lost = on_lost
-        # A long body leaves the reading paused, and who does not read does not notice that the peer has gone. Where
-        # several requests wait, reading stays paused: that their peer has gone is noticed when they have their turn.
+        # A long body leaves reading paused, and a connection that is not read does not notice that its peer is gone. If
+        # several requests wait, reading stays paused: that their peer is gone is noticed when they have their turn.
         self.flow.resume_reading()
 
     def unwatch(self) -> None:
-        """Call nobody any more."""
+        """Stop watching."""
         self._on_lost = None
 
     def end(self) -> bool:
-        """Record that nothing more comes; say whether nobody watches, so that what is due may still be sent."""
+        """Record that nothing more comes; say whether no request watches, so that what is due may still be sent."""
         self.has_ended = True
         return self._on_lost is None
 

@@ -23,17 +23,17 @@ class Cycle(RequestResponseCycle):
     """One request and its answer; what `Exchanged` says of it is for the application, the rest for the protocol.
 
     Attributes:
-        connection: Whose request it is.
+        connection: The connection that it came on.
     """
 
     connection: Connection
     scope: Any
     body: Any
-    """uvicorn gathers it in a bytearray; one that is received elsewhere is a view of where that was."""
+    """uvicorn gathers it in a bytearray; a long body is a view of the buffer that it was received in."""
 
     @property
     def default_headers(self) -> Headers:  # pyright: ignore[reportIncompatibleVariableOverride] - uvicorn sets it once
-        """What every answer has. A peer of HTTP/1.0 sends its next request only where it is told that it may."""
+        """What every answer has. A peer of HTTP/1.0 sends its next request only if it is told that it may."""
         if self.keep_alive and self.scope["http_version"] == "1.0":
             return [*self._default_headers, (b"connection", b"keep-alive")]
         return self._default_headers
@@ -44,7 +44,7 @@ class Cycle(RequestResponseCycle):
 
     @property
     def disconnected(self) -> bool:
-        """Whether nobody is there to be answered. uvicorn says so of a connection's newest request alone."""
+        """Whether the caller is gone. uvicorn sets this for a connection's newest request alone."""
         return self._is_given_up or self.connection.is_lost
 
     @disconnected.setter
@@ -63,17 +63,17 @@ class Cycle(RequestResponseCycle):
 
     @property
     def has_whole_body(self) -> bool:
-        """Whether all of the body has come."""
+        """Whether the body is complete."""
         return not self.more_body
 
     @property
     def may_be_refused(self) -> bool:
-        """Whether an error can still be its answer: nothing of another is written."""
+        """Whether an error can still be its answer, because nothing of another answer is written."""
         return not self.response_started
 
     @property
     def waits_to_continue(self) -> bool:
-        """Whether its caller sends no body before it is told that somebody wants it."""
+        """Whether its caller sends no body before it is told to continue."""
         return self.waiting_for_100_continue
 
     def append(self, body: bytes) -> None:
@@ -86,7 +86,7 @@ class Cycle(RequestResponseCycle):
             self.message_event.set()
 
     def begin_long_body(self) -> Body:
-        """Give what has been gathered of a body of which the rest is received elsewhere."""
+        """Give what has been gathered of a body whose rest is received elsewhere."""
         begun, self.body = self.body, bytearray()
         return begun
 
@@ -95,7 +95,7 @@ class Cycle(RequestResponseCycle):
         self.body = content
 
     def end_body(self) -> bool:
-        """Have the application know that all of the body has come; False where it has answered already."""
+        """Tell the application that the body is complete; False if it has answered already."""
         if self.response_complete:
             return False
         self.more_body = False
@@ -103,17 +103,17 @@ class Cycle(RequestResponseCycle):
         return True
 
     def drop_body(self) -> None:
-        """Keep nothing of a body that nobody has asked for before the answer."""
+        """Drop a body that the application did not ask for before it answered."""
         if self.response_complete:
             self.body = bytearray()
 
     def close_after_answer(self) -> None:
-        """Have the answer be the last on its connection, unless its head has gone and does not say so."""
+        """Have the answer be the last on its connection, unless its head is sent and does not say so."""
         if not self.response_started:
             self.keep_alive = False
 
     def then(self, go_on: Callable[[], None]) -> None:
-        """Have something else done behind the answer than to go on with the connection."""
+        """Have this called after the answer, in place of going on with the connection."""
         self.on_response = go_on
 
     def breaking_off(self, end: Callable[[], None]) -> ASGIApp:
@@ -126,7 +126,7 @@ class Cycle(RequestResponseCycle):
         return application
 
     async def wait_for_body(self) -> None:
-        """Wait until all of a body has come whose length was stated, or its caller has gone."""
+        """Wait until a body whose length was stated is complete, or its caller is gone."""
         if self.waiting_for_100_continue and not self.transport.is_closing():
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self.waiting_for_100_continue = False
@@ -136,7 +136,7 @@ class Cycle(RequestResponseCycle):
             self.message_event.clear()
 
     def take_body(self) -> Body | None:
-        """Take the body where all of it has come; None where it is still to be received."""
+        """Take the body if it is complete; None if some of it is still to be received."""
         if self.more_body or self.disconnected:
             return None
         body, self.body = self.body, bytearray()
@@ -144,7 +144,7 @@ class Cycle(RequestResponseCycle):
         return body
 
     def takes(self, send: Send) -> bool:
-        """Whether events sent so come straight to the connection: else somebody between wants to see them."""
+        """Whether `send` leads straight to the connection: otherwise something in between wants to see the events."""
         return send == self.send
 
     async def answer(self, headers: Headers, body: bytes) -> None:

@@ -25,15 +25,15 @@ class CallerConnection(Protocol):
 
     @property
     def caller(self) -> Caller:
-        """What it is for turns among callers."""
+        """Who it is for turns among callers."""
         ...
 
     def watch(self, on_lost: Callable[[], None]) -> None:
-        """Have this called when the caller is gone, until it is unwatched; ClientDisconnect where it is already."""
+        """Have this called when the caller is gone, until `unwatch`; ClientDisconnect if it is gone already."""
         ...
 
     def unwatch(self) -> None:
-        """Call nobody any more."""
+        """Stop watching."""
         ...
 
 
@@ -51,15 +51,15 @@ class Exchanged(Protocol):
         ...
 
     async def wait_for_body(self) -> None:
-        """Wait until all of a body has come whose length was stated, or its caller has gone."""
+        """Wait until a body whose length was stated is complete, or its caller is gone."""
         ...
 
     def take_body(self) -> Body | None:
-        """Take the body of the request where all of it has come; None where it is still to be received."""
+        """Take the body of the request if it is complete; None if some of it is still to be received."""
         ...
 
     def takes(self, send: Send) -> bool:
-        """Whether events sent so come straight to the connection: else somebody between wants to see them."""
+        """Whether `send` leads straight to the connection: otherwise something in between wants to see the events."""
         ...
 
     async def answer(self, headers: Headers, body: bytes) -> None:

@@ -1,7 +1,7 @@
-"""A socket's writes, gathered until the loop comes round: an answer's head and body are one system call, not two.
+"""Gathers a socket's writes until the end of the loop's turn: an answer's head and body are one system call, not two.
 
-It is closed only once its peer has sent the rest of its request. Bytes that reach a closed socket make the system send
-a reset, and the peer then loses the part of the answer that it has not read yet.
+The socket is closed only once its peer has sent the rest of its request. Bytes that reach a closed socket make the
+system send a reset, and the peer then loses the part of the answer that it has not read yet.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 MOST_HELD = 64 * 1024
-"""So many bytes go out at once, so that whoever writes more learns in time that the peer does not read."""
+"""So many bytes go out at once, so that code which writes more learns in time that the peer does not read."""
 
 
 class Heard(Protocol):
-    """Whoever knows how far the peer has come."""
+    """What knows how far the peer has come."""
 
     @property
     def is_in_body(self) -> bool:
-        """Whether more is to come of what the peer has begun."""
+        """Whether more is to come of a request that the peer has begun."""
         ...
 
 
 class JoinedWrites(asyncio.Transport):
-    """A transport that hands what is written in one go of the loop to another, together.
+    """A transport that hands all that is written in one turn of the loop to another transport, together.
 
     Attributes:
-        is_to_be_closed: Whether it is to be closed as soon as the peer has sent what it has begun.
+        is_to_be_closed: Whether it is to be closed as soon as the peer has sent the rest of its request.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, heard: Heard) -> None:
@@ -55,7 +55,7 @@ class JoinedWrites(asyncio.Transport):
         self._flush()
 
     def close(self) -> None:
-        """Write what there is and close: when the peer has sent what it has begun, or if this is said again."""
+        """Write what there is and close: when the peer has sent the rest of its request, or on a second call."""
         self._flush()
         if self._heard.is_in_body and not self.is_to_be_closed:
             self.is_to_be_closed = True
@@ -101,7 +101,7 @@ class JoinedWrites(asyncio.Transport):
         if not parts or self._transport.is_closing():
             return
         if held < MOST_HELD:
-            # To copy little costs less than to hand the system several pieces.
+            # Copying little costs less than handing the system several pieces.
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)

@@ -11,10 +11,11 @@ from inferwire_proto.frames import scratch
 from inferwire_server.transport.http.exchange import Body
 
 LONG = 64 * 1024
-"""From how many bytes on a body is received so."""
+"""From this many bytes on, a body is received like this."""
 
 LONGEST = 16 * 1024 * 1024
-"""Up to how many. Memory for all of it is taken as soon as its head has come, before the application asks for it."""
+"""Up to this many bytes. Memory for the whole body is taken as soon as the head has come, before the application asks
+for it."""
 
 _BEHIND = 4096
 """Room for bytes pipelined after the body: closing a socket with unread bytes would send a reset."""
@@ -27,21 +28,21 @@ _NOWHERE = memoryview(b"")
 
 
 class Host(Protocol):
-    """Whose connection it is: told of all but the body, and given the connection back behind that."""
+    """The protocol that the connection belongs to: it is told of all but the body, and has the connection back then."""
 
     @property
     def wants_body(self) -> bool:
-        """Whether anybody is to have the body: nobody where the request is answered already."""
+        """Whether the body is wanted: not if the request is answered already."""
         ...
 
     def on_piece(self) -> None:
-        """Take note that something has come."""
+        """Record that more was received."""
 
     def on_long_body(self, content: memoryview, behind: bytes) -> None:
-        """Take the body, all of which has come, and what has come behind it; more is for the host to receive."""
+        """Take the complete body, and the bytes that came behind it. The host receives what comes after that."""
 
     def eof_received(self) -> bool:
-        """Take note that nothing more comes; say whether something may still be sent."""
+        """Record that nothing more comes; say whether something may still be sent."""
         ...
 
     def pause_writing(self) -> None:
@@ -55,7 +56,7 @@ class Host(Protocol):
 
 
 class LongBody(asyncio.BufferedProtocol):
-    """Takes what has come of a body, and receives the rest."""
+    """Takes what was received of a body, and receives the rest."""
 
     def __init__(self, host: Host, byte_size: int) -> None:
         self._host = host
@@ -69,11 +70,11 @@ class LongBody(asyncio.BufferedProtocol):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it has come."""
+        """Whether it is complete."""
         return self._filled >= self._byte_size
 
     def take(self, data: Body) -> memoryview:
-        """Take what is of the body, and give what is behind it."""
+        """Take what belongs to the body, and give what is behind it."""
         view = memoryview(data)
         part = view[: self._byte_size - self._filled]
         self._room[self._filled : self._filled + len(part)] = part
@@ -86,7 +87,7 @@ class LongBody(asyncio.BufferedProtocol):
         return content
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Give where to receive more of it; all in one place where nobody wants it."""
+        """Give the buffer for more of it; if it is not wanted, a scratch buffer that is written over each time."""
         del sizehint
         if self._host.wants_body:
             self._given = self._room[self._filled :]
@@ -96,7 +97,7 @@ class LongBody(asyncio.BufferedProtocol):
         return self._given
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take so many bytes that have come."""
+        """Take so many bytes that were received."""
         self._filled += nbytes
         self._host.on_piece()
         if self.is_whole:
@@ -124,7 +125,7 @@ class LongBody(asyncio.BufferedProtocol):
 def _room(byte_size: int) -> memoryview:
     """Make room for a body that ends at a boundary, and for some of what is behind it.
 
-    What is in it is nobody's: every byte is written before it is read.
+    The memory is not cleared: every byte is written before it is read.
     """
     room = np.empty(_BOUNDARY + byte_size + _BEHIND, np.uint8)
     start = -(room.ctypes.data + byte_size) % _BOUNDARY

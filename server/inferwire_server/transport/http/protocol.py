@@ -91,10 +91,10 @@ class HttpSurroundings:
 
     Attributes:
         settings: uvicorn's.
-        add: Told of each that is opened.
-        lose: Told of each that is closed.
-        state: Whoever works for them, and the headers of every answer, as uvicorn keeps them.
-        ids: Name requests.
+        add: Called with each connection that is opened.
+        lose: Called with each that is closed.
+        state: The tasks that work for them, and the headers of every answer, as uvicorn keeps them.
+        ids: Gives requests their ids.
         is_parting: Whether callers are sent elsewhere: an answer is then the last on its connection.
     """
 
@@ -113,7 +113,7 @@ class HttpProtocol(HttpToolsProtocol):
     """One connection.
 
     Attributes:
-        pieces: How many times something has come by it.
+        pieces: How many times data was received on it.
         cycle: The newest request, which may wait for those before it; nothing before the first.
     """
 
@@ -127,7 +127,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.pieces = 0
         self._stall = StallTimer()
         self._is_leaving = False
-        # What has come behind requests that wait for their turn.
+        # What was received behind requests that wait for their turn. It is not parsed yet.
         self._behind = bytearray()
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -143,7 +143,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._around.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End a connection, and tell whoever works for it."""
+        """End a connection, and tell the request that watches it."""
         super().connection_lost(exc)
         self._requests.close()
         self._connection.lost()
@@ -169,29 +169,32 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio asks for it
-        """Close, unless an answer is due that is no work to be cancelled; TLS has one end for both directions."""
+        """Close, unless an answer is due for which no work would have to be cancelled. With TLS, always close.
+
+        TLS has one end for both directions.
+        """
         due = self._due()
         return due is not None and due.has_whole_body and self.scheme == "http" and self._connection.end()
 
     @property
     def wants_body(self) -> bool:
-        """Whether somebody is to have the body that comes: nobody where its request is answered already."""
+        """Whether the body that comes is wanted: not if its request is answered already."""
         return not self.cycle.is_answered
 
     def on_piece(self) -> None:
-        """Take note that more of a long body has come."""
+        """Record that more of a long body was received."""
         self.pieces += 1
         self._unset_keepalive_if_required()
 
     def on_long_body(self, content: memoryview, behind: bytes) -> None:
-        """Take a body that was received past the parser, and what has come behind it."""
+        """Take a body that was received past the parser, and the bytes that came behind it."""
         self.transport.set_protocol(self)
         self._take_long_body(content)
         if behind:
             self.data_received(behind)
 
     def on_response_complete(self) -> None:
-        """Go on behind an answer. A connection that is idle keeps no body that nobody has asked for."""
+        """Go on after an answer. Drop a body that the application did not ask for: an idle connection keeps none."""
         super().on_response_complete()
         self.cycle.drop_body()
         if self._behind and not self.pipeline and not self.transport.is_closing():
@@ -203,7 +206,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def leave(self) -> None:
-        """Close the connection where no answer is due, else behind the answer."""
+        """Close the connection: after the answer if one is due, else at once."""
         self._is_leaving = True
         self.shutdown()
 
@@ -212,10 +215,11 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def look(self, now: float, timeouts: RequestTimeouts) -> None:
-        """Give up a peer that does not go on with what it has begun, or does not take what it has asked for.
+        """Give up a peer that does not go on with a request that it has begun, or does not take its answer.
 
-        uvicorn gives up those that begin nothing more, but keeps what they have not taken without end. At the end no
-        peer is waited for that has everything and should close TLS as well: one that is idle does not read that.
+        uvicorn gives up peers that begin no further request, but waits without end for those that take no answer. When
+        the server ends, this does not wait for a peer that has everything and should close TLS as well: an idle client
+        does not read that.
         """
         if unsent := self.transport.get_write_buffer_size():
             if self._stall.is_overdue(("answer", unsent), now, timeouts.answer_s):
@@ -241,8 +245,8 @@ class HttpProtocol(HttpToolsProtocol):
     def part(self) -> None:
         """Have the answer that is due be the last on this connection, as later ones are once parting has begun.
 
-        Of several that are, the last: what came before it has been sent for an answer, too. One whose head has gone
-        cannot say any more that it is the last.
+        If several are due, it is the last of them: the requests before it are to be answered, too. An answer whose head
+        is sent cannot say any more that it is the last.
         """
         if (due := self._due()) is not None:
             due.close_after_answer()
@@ -266,7 +270,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.cycle.append(body)
 
     def on_message_complete(self) -> None:
-        """End a request. One that is answered already has kept the connection open until here, or from being idle."""
+        """End a request. If it is answered already, the connection has waited for this to be closed, or to be idle."""
         if self._connection.transport.is_to_be_closed:
             self.transport.close()
         elif not self.cycle.end_body():
@@ -303,16 +307,16 @@ class HttpProtocol(HttpToolsProtocol):
             on_response=self.on_response_complete,
         )
         cycle.connection = self._connection
-        # Its scope refers to it weakly: they would keep one another until garbage is looked for.
+        # The scope refers to the cycle weakly: else each would keep the other until the garbage collector runs.
         exchange: ref[Exchanged] = ref(cycle)
         scope["extensions"] = {EXTENSION: exchange}
         return cycle
 
     def _feed(self, data: bytes) -> None:
-        """Parse what has come, but not a long body: that goes to its own buffer.
+        """Parse what was received, but not a long body: that goes to its own buffer.
 
-        The parser copies every byte of a body that it is given. So of much data it is given the head first, which says
-        whether the body is a long one.
+        The parser copies every byte of a body that it is given. So if there is much data, it is given the head alone
+        first, which says whether the body is a long one.
         """
         requests, rest = self._requests, memoryview(b"")
         if not requests.is_in_head:
@@ -367,7 +371,7 @@ class HttpProtocol(HttpToolsProtocol):
         elif due.has_whole_body:
             due.then(end)
         elif self.pipeline and self.pipeline[0][0] is due:
-            # It is the request that breaks off, and waits for its turn.
+            # The request that breaks off still waits for its turn: the connection ends when that comes.
             application: Any = due.breaking_off(end)
             self.pipeline[0] = due, application
         else:
@@ -379,7 +383,7 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 def _read_no_more(transport: asyncio.Transport) -> None:
-    """Have a connection be at its peer's end. What is on its way to the peer still goes, which `abort` would drop."""
+    """Have a connection read its peer's end now. Data on its way to the peer is still sent: `abort` would drop it."""
     open_still: socket.socket | None = transport.get_extra_info("socket")
     if open_still is not None:
         with suppress(OSError), open_still.dup() as itself:

@@ -1,7 +1,7 @@
-"""What a peer's bytes say as requests, told as httptools tells it, under rules that httptools leaves to its user.
+"""Cuts requests out of a peer's bytes by httptools, under rules that httptools leaves to its user.
 
-A head, and what stands between parts of a body, has a bound. Fields behind a body are no headers. An offer to speak
-another protocol is ignored, as RFC 9110 has whoever does not take it up: httptools would end the request at its head.
+A head has a bound, and so has what stands between parts of a body. Fields behind a body are not taken for headers. An
+offer to speak another protocol is ignored, as RFC 9110 lets servers do: httptools would end the request at its head.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Fields: TypeAlias = list[tuple[bytes, bytes]]
 
 
 class TooLong(Exception):
-    """More has come of a head, or between parts of a body, than is taken."""
+    """A head, or what stands between parts of a body, is longer than is taken."""
 
 
 class UnknownCoding(Exception):
-    """A body comes encoded for the transfer otherwise than in chunks alone: nobody here could decode it."""
+    """A body has another transfer coding than chunked alone, which nothing here could decode."""
 
 
 class NoSingleHost(Exception):
-    """A head does not name the host that is asked, or more than one."""
+    """A head names no host, or more than one."""
 
 
 class Told(Protocol):
-    """Whoever is told of requests. It keeps the request line and the headers of the one that comes.
+    """What is told of requests. It keeps the request line and the headers of the one that is being received.
 
     Attributes:
-        parser: What it may ask about that one.
+        parser: The parser, which it may ask about that request.
     """
 
     parser: HttpRequestParser
@@ -103,9 +103,9 @@ class RequestParser:
         """Take in bytes.
 
         Raises:
-            TooLong: They are too many for what they are of. Nothing is to be fed behind them.
+            TooLong: There are too many for a head, or between parts of a body. Nothing may be fed after that.
             UnknownCoding: The body behind them is encoded. Likewise.
-            NoSingleHost: Likewise.
+            NoSingleHost: The head names no host, or several. Likewise.
             HttpParserError: They are no HTTP/1.1. Likewise.
         """
         if self._parser is None:
@@ -131,7 +131,7 @@ class RequestParser:
             raise TooLong
 
     def pass_body(self) -> None:
-        """Go on behind a body of which the rest was received past this; behind a connection's last, take no notice."""
+        """Go on behind a body whose rest was received past the parser; ignore what comes behind a last request."""
         if self._parser is None:
             return
         is_last = not self._parser.should_keep_alive()
@@ -142,13 +142,13 @@ class RequestParser:
             self.close()
 
     def close(self) -> None:
-        """Take no notice of what comes."""
+        """Ignore what comes."""
         if self._parser is not None:
             self._parser = None
-            del self._told  # they would keep one another until garbage is looked for
+            del self._told  # else each would keep the other until the garbage collector runs
 
     def on_headers_complete(self) -> None:
-        """Begin a request, unless its peer offers another protocol: it is read again, then."""
+        """Begin a request. If its peer offers another protocol, its head is read again without the offer instead."""
         told = self._told
         if self._received > LONGEST_HEAD or self._unframed + self._received > LONGEST_HEAD:
             _check_length(told)
@@ -167,7 +167,7 @@ class RequestParser:
         self._told.on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request; the bytes that did are not counted as the next one's head."""
+        """End a request. The bytes that ended it do not count towards the next one's head."""
         if self.is_in_head:
             return
         self.is_in_head = True
@@ -176,7 +176,7 @@ class RequestParser:
 
     def _begin(self) -> HttpRequestParser:
         parser = self._told.parser = HttpRequestParser(self)
-        # What a peer sends behind its last request is its own affair.
+        # What a peer sends behind its last request is no error.
         parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return parser
 
@@ -189,11 +189,11 @@ class _Unkept(Fields):
 
 
 _UNKEPT = _Unkept()
-"""Where fields go that stand behind a body."""
+"""Where fields behind a body go."""
 
 
 def _rest(parser: HttpRequestParser, data: memoryview) -> memoryview | None:
-    """Feed a parser, and give what stands behind an offer at which it has stopped, if it has."""
+    """Feed a parser; if it has stopped at an offer of another protocol, give what stands behind that."""
     try:
         parser.feed_data(data)
     except HttpParserUpgrade as offer:
@@ -212,13 +212,13 @@ def _check_length(told: Told) -> None:
 
 
 def _check_fields(told: Told) -> None:
-    """Refuse what is to be decoded before it is a body, and what is asked of no host, or of several.
+    """Refuse a body with another transfer coding than chunked, and a request that names no host, or several.
 
-    That chunks are around all else the parser sees to. HTTP/1.0 knows no hosts.
+    The parser sees to it that chunked is the outermost coding. HTTP/1.0 knows no hosts.
 
     Raises:
-        UnknownCoding: It is to be decoded.
-        NoSingleHost: It is asked so.
+        UnknownCoding: The body has another coding.
+        NoSingleHost: The request names no host, or several.
     """
     hosts = 0
     for name, value in told.headers:

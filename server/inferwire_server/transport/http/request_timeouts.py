@@ -14,7 +14,7 @@ class RequestTimeouts:
         body_s: For any more of a body.
         end_s: For any more of a body, while the server ends.
         answer_s: For it to take any more of an answer.
-        look_s: How often it is looked whether that has passed.
+        look_s: How often these times are checked.
     """
 
     head_s: float = 30.0

@@ -18,7 +18,7 @@ from inferwire_server.errors import ServingError
 from inferwire_server.transport.http.exchange import Headers, exchange_of
 
 ELSEWHERE_AFTER_S = "1"
-"""When a caller whom this server sends away may come again: by then something else answers at its address."""
+"""After how many seconds a caller that is sent away may come again: by then another server answers at the address."""
 
 JSON = b"application/json"
 

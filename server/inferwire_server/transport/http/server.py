@@ -69,8 +69,8 @@ class HttpServer:
     async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> None:
         """Accept nothing more, let calls in flight finish, and cancel what is left after the grace.
 
-        Idle connections are closed at once, the others after their answer. All that happens once the others are done,
-        which are waited for first, and answered until then.
+        Idle connections are closed at once, the others after their answer. Before all that this waits for `others`,
+        and callers are answered until they are done.
         """
         ends_at = monotonic() + grace_s
         if others is not None:
@@ -90,7 +90,7 @@ class HttpServer:
                 await asyncio.wait(at_work)
 
     async def close(self) -> None:
-        """End what is left, at once."""
+        """End all that is left, at once."""
         await self.drain(0)
         if self._listening is not None:
             await self._listening.end()
@@ -103,7 +103,7 @@ class HttpServer:
     def _add(self, connection: HttpProtocol) -> None:
         self._connections.add(connection)
         if self._is_leaving:
-            # Its handshake has taken until now.
+            # Its TLS handshake has taken until now.
             connection.leave()
 
     def _leave(self) -> None:
@@ -115,7 +115,7 @@ class HttpServer:
         self._look()
 
     def _look(self) -> None:
-        """Keep the Date header true, and look after silent peers, now and again."""
+        """Update the Date header, and check for silent peers, now and again."""
         if self._looking is not None:
             self._looking.cancel()
         self._around.state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
