@@ -37,8 +37,8 @@ def config(services: Services, name: str, version: str) -> dict[str, Any]:
 def describe(model: Model, versions: tuple[str, ...]) -> dict[str, Any]:
     """Write a model's configuration.
 
-    Where jobs run together the batch is the server's, and dimensions are those of a row. Else the largest batch is 0,
-    by which the protocol means that shapes are whole, with whatever batch is in them.
+    If the server batches the model's jobs, dimensions are those of one row. If not, the largest batch is 0, by which
+    the protocol means that shapes are whole, with whatever batch is in them.
     """
     batching = model.terms.batching
     is_batched = batching is not None
@@ -108,7 +108,7 @@ def _dynamic_batching(batching: Batching) -> dict[str, Any]:
 
 
 def _sequence_batching(binding: BindingTerms) -> dict[str, Any]:
-    """Describe sequences that each keep states of their own: so many at once."""
+    """Describe sequences that each keep states of their own: how many there may be at once, and how long idle."""
     return {
         "oldest": {"max_candidate_sequences": binding.most},
         "max_sequence_idle_microseconds": round(binding.idle_s * 1e6),

@@ -23,7 +23,7 @@ _NAMES_ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "str": "BYTES",
     }
 )
-"""What numpy and others call a datatype, which neither the protocol nor OpenVINO calls so."""
+"""Names of datatypes in numpy and elsewhere, which neither the protocol nor OpenVINO uses."""
 
 
 def datatype_of(element_type: ElementType) -> str:
@@ -35,7 +35,7 @@ def input_type(datatype: str, input_name: str, model_name: str) -> ElementType:
     """Give the element type of a datatype that an input states.
 
     Raises:
-        ServingError: INVALID_INPUT for a name the protocol has not.
+        ServingError: INVALID_INPUT for a name that the protocol does not have.
     """
     element_type = BY_OIP.get(datatype)
     if element_type is not None:
@@ -63,6 +63,6 @@ def check_count(count: int, shape: tuple[int, ...], datatype: str, input_name: s
 
 
 def _meant(datatype: str) -> str | None:
-    """Guess the protocol's name of what others write otherwise, as TensorFlow or a model configuration do."""
+    """Guess the protocol's name of a datatype that TensorFlow, a model configuration or others write differently."""
     name = datatype.upper().removeprefix("TYPE_")
     return name if name in BY_OIP else _NAMES_ELSEWHERE.get(name.lower())

@@ -101,7 +101,7 @@ def answer_of(services: Services, wanted: Wanted, job: Job) -> OipAnswer:
 
 
 def check_outputs(spec: ModelSpec, wanted: Sequence[int]) -> None:
-    """Refuse outputs that have no datatype, before they are computed for nobody.
+    """Refuse outputs that have no datatype, before they are computed in vain.
 
     Raises:
         ServingError: INVALID_INPUT.
@@ -120,7 +120,7 @@ def contents_beside_raw(input_name: str, model_name: str) -> ServingError:
 
 
 def output_form(parameters: Parameters, output_name: str) -> OutputForm | None:
-    """Read how an output is wanted; None for as it is.
+    """Read the form in which an output is wanted; None for the output as it is.
 
     Raises:
         ServingError: INVALID_INPUT for a parameter that is not as it has to be, or forms that exclude one another.
@@ -133,7 +133,7 @@ def output_form(parameters: Parameters, output_name: str) -> OutputForm | None:
 
 
 def _late(error: ServingError, timeout_s: float) -> ServingError:
-    """Say where the time limit comes from that has passed: many callers pass one in seconds."""
+    """Say that the time limit that has passed is a parameter in microseconds: many callers pass one in seconds."""
     sentence = f"{error.message}: parameter 'timeout' is {round(timeout_s * 1e6)} microseconds"
     return ServingError(error.code, sentence, is_of_job=True)
 

@@ -30,7 +30,7 @@ def log_settings(services: Services) -> dict[str, LogValue]:
 
 
 def set_log_settings(services: Services, given: Mapping[str, object]) -> None:
-    """Change what is logged; a setting that is None stays as it is. Without any, nobody needs to be allowed.
+    """Change what is logged; a setting that is None stays as it is. Without any setting, no permission is needed.
 
     Raises:
         ServingError: INVALID_INPUT for a setting or a value that there is not; PERMISSION_DENIED.
@@ -62,7 +62,7 @@ def _checked(name: str, value: object) -> LogValue:
 
 
 def _level(settings: Mapping[str, LogValue]) -> str:
-    """Give the least level that is on, once none above it is off."""
+    """Give the least level that is on, after checking that no more urgent one is off."""
     states = [(_VERBOSE, bool(settings[_VERBOSE])), *((name, bool(settings[name])) for name in _SWITCHES)]
     for (name, is_on), (above, is_above_on) in pairwise(states):
         if is_on and not is_above_on:

@@ -43,7 +43,7 @@ def beside_region(what: str, given: str) -> ServingError:
 
 
 def check_cuda_status(name: str) -> None:
-    """Refuse to describe the region of a GPU that is named; all of them there are none of.
+    """Refuse to describe a region of a GPU by its name. An empty name stands for all of them, of which there are none.
 
     Raises:
         ServingError: TENSOR_NOT_FOUND.

@@ -48,7 +48,7 @@ class Tail:
         return taken
 
     def take_unstated(self, element_type: ElementType, shape: Sequence[int], prefix: str) -> memoryview:
-        """Give a tensor that states no size its bytes: as many as its shape has, and strings all that are left.
+        """Give its bytes to a tensor that states no size: as many as its shape has, or all that are left for strings.
 
         Raises:
             ServingError: INVALID_INPUT if there are none, or too few, or for a shape that no tensor has.

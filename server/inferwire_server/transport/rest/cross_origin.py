@@ -8,16 +8,16 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 READABLE = ("Inference-Header-Content-Length", "Location", "Retry-After", "X-Request-Id")
-"""The headers of answers that a page may read beside those that browsers always show."""
+"""The headers of answers that a page may read besides those that browsers always show."""
 
 _PREFLIGHT_S = 600
 """For how long a browser need not ask again whether it may call."""
 
 
 def allowing_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-    """Have browsers let pages of these origins call an application; nothing where there are none.
+    """Have browsers let pages of these origins call an application; give the application itself if there are none.
 
-    Goes before what asks for a key: a browser shows none when it asks whether it may call.
+    This has to come before the check of keys: a browser shows none when it asks whether it may call.
     """
     if not origins:
         return app

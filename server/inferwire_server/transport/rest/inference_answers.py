@@ -1,7 +1,7 @@
 """From a request's body to an inference, and from an ended job to an answer's body.
 
 What the inference call and the asynchronous jobs have in common. Long JSON is read and written on
-a thread: it would hold everybody else up.
+a thread: on the event loop it would hold up all other calls.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from inferwire_server.transport.rest.oip_request import (
 OCTETS = b"application/octet-stream"
 
 LONG_JSON = 64 * 1024
-"""From how many bytes on JSON is read and written on a thread."""
+"""From this many bytes on, JSON is read and written on a thread."""
 
 _LEVEL = zlib.Z_BEST_SPEED
 """How hard answers are compressed: the usual level takes six times as long for little less, the highest a hundred."""
@@ -81,7 +81,7 @@ async def read_request(services: Services, request: Request, max_body_bytes: int
 
 
 async def _parsed(gil_thread: GilThread, body: Body, length: int, model: ServedModel) -> OipDocument:
-    """Read the document that a body begins with; what is followed by tensors is likely to come again."""
+    """Read the document that a body begins with. A short one before tensors is kept: it is likely to come again."""
     if length < len(body) and length <= LONGEST_KNOWN:
         return parse_known(bytes(body[:length]), model)
     if length > LONG_JSON:

@@ -33,7 +33,7 @@ TAG = "Asynchronous jobs"
 
 
 class JobRoutes:
-    """The endpoints of named jobs. How each one's answer is to be written lives as long as the job."""
+    """The endpoints of named jobs. The form in which a job's answer is to be written is kept as long as the job."""
 
     def __init__(self, services: Services, max_body_bytes: int) -> None:
         self._services = services

@@ -23,10 +23,10 @@ DEEPEST = 100
 """How deep data may be nested."""
 
 WITH_ARRAYS = orjson.OPT_SERIALIZE_NUMPY
-"""How JSON is written in which there are arrays of numbers."""
+"""The option with which JSON is written that has arrays of numbers in it."""
 
 _AT_ONCE = 1 << 16
-"""How many numbers are written at once: between them other threads have their turn."""
+"""How many numbers are written at once: in between, other threads have their turn."""
 
 _SIGNED = {"i8": "b", "i16": "h", "i32": "i", "i64": "q"}
 _STRUCT_CODES = _SIGNED | {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d"}
@@ -150,7 +150,7 @@ def _pack_bf16(elements: list[object], expected: str, prefix: str) -> bytes:
 
 
 def _pack_numbers(elements: list[object], element_type: ElementType, expected: str, prefix: str) -> bytes:
-    """Write numbers of the right kind. Of few, numpy would take several times as long."""
+    """Write numbers of the right kind. For few numbers, numpy would take several times as long."""
     code = _STRUCT_CODES[element_type.name]
     try:
         return struct.pack(f"<{len(elements)}{code}", *elements)

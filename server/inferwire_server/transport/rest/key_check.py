@@ -1,4 +1,4 @@
-"""Keys over HTTP: what is asked of each request before anything else looks at it."""
+"""Checks the key of each HTTP request, before anything else looks at the request."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from inferwire_server.transport.http.request_headers import header
 from inferwire_server.transport.http.responses import error_response
 
 KEYLESS = frozenset({"/v2/health/live", "/v2/health/ready", "/", "/docs", "/openapi.json"})
-"""What anybody may ask for: probes have no key, and the page of the documentation is where one is given."""
+"""Paths that need no key: probes have none, and the documentation's page is where a user enters one."""
 
 _PAGE = "/swagger/"
-"""What the page loads lies under this path."""
+"""All that the documentation's page loads lies under this path."""
 
 
 class KeyCheck:
-    """Answers whoever shows no key, and hands all else on."""
+    """Refuses requests without a valid key, and hands all others on."""
 
     def __init__(self, app: ASGIApp, access: AccessService, refusals: Refusals) -> None:
         self._app = app
@@ -44,5 +44,5 @@ def asking_for_key(app: ASGIApp, services: Services) -> ASGIApp:
 
 
 def is_keyless(path: str) -> bool:
-    """Whether a path is for everybody."""
+    """Whether a path needs no key."""
     return path in KEYLESS or path.startswith(_PAGE)

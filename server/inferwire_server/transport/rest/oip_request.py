@@ -30,7 +30,7 @@ from inferwire_server.transport.rest.json_elements import check_nesting, flatten
 Document: TypeAlias = dict[str, Any]
 
 LONGEST_KNOWN = 4096
-"""Up to how many bytes a document is kept, for the next request that begins with the same."""
+"""Up to this many bytes, a document is kept for the next request that begins with the same."""
 
 _MOST_KNOWN = 256
 
@@ -116,10 +116,10 @@ def parse(document: bytes | memoryview, model: ServedModel) -> OipDocument:
 
 
 def parse_long(document: bytes | memoryview, model: ServedModel) -> OipDocument:
-    """Read a long document, with no look for garbage meanwhile.
+    """Read a long document, with the garbage collector off.
 
-    It makes none. Of many arrays Python would look at all again and again, which takes several times as long as to read
-    them, and nobody else has a turn.
+    Reading makes no garbage. With many arrays, the collector would look at all of them again and again, which takes
+    several times as long as reading them, and no other thread has a turn meanwhile.
 
     Raises:
         ServingError: As `parse` does.
@@ -155,7 +155,7 @@ def _load(document: bytes | memoryview) -> object:
 
 
 def _hint(error: orjson.JSONDecodeError) -> str:
-    """Say what to do where a document with bytes behind it was read as one to its end, or has numbers JSON has not."""
+    """Give advice if tensors behind a document were read as a part of it, or if it has NaN or Infinity."""
     if "after document" in error.msg or "not valid UTF-8" in error.msg:
         return "; where binary tensors follow it, Inference-Header-Content-Length says its length"
     if error.doc.startswith(("NaN", "Infinity"), error.pos):
