@@ -36,9 +36,9 @@ class Reach(Enum):
 
 
 class Everywhere(Enum):
-    """Every worker has to answer, the lead first: the call changes what all of them have, after which each is named.
+    """Every worker has to answer, the lead first. Each kind is named after what its calls change in all workers.
 
-    One change is made after the other, but none waits for those of something else.
+    Changes of one kind are made one after the other, but do not wait for those of another kind.
     """
 
     MODELS = auto()
@@ -60,8 +60,8 @@ class RpcAudience(NamedTuple):
     """The audience of a gRPC call, and how what it names is read from its message.
 
     Attributes:
-        reads: Whether a message asks only for what every worker has alike: it is answered where it arrives then. None
-            where no message does.
+        reads: Tells whether a message only asks for what is the same in every worker: then it is answered where it
+            arrives. None if no message of the call does.
     """
 
     audience: Audience

@@ -1,6 +1,6 @@
-"""Connections that reached another worker than they mean: that one hands them over, as files that processes share.
+"""Hands connections over that reached another worker than the one that their client means, as shared file descriptors.
 
-What had come of a connection travels with it, so that its client does not notice.
+What was received on a connection travels with it, so that its client does not notice.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from inferwire_server.transport.session.socket_session import Give
 log = structlog.stdlib.get_logger()
 
 LIMIT_S = 1.0
-"""How long a worker is waited for that wants to hand over something: it has it at hand."""
+"""How long a worker that has connected to hand something over may take to send it: it has it at hand."""
 
 
 def give_to(crew: Crew, epoch: str) -> Give | None:
-    """Say how a worker gives a connection to the one that has made an epoch; None where that is no other."""
+    """Say how a worker gives a connection to the worker whose epoch this is; None if that is no other."""
     owner = crew.owner_of(epoch)
     return None if owner == crew.index else partial(_give, crew, owner)
 
@@ -65,7 +65,7 @@ async def _receive(take_over: TakeOver, limit_s: float, visitor: socket.socket) 
 
 
 async def _take(take_over: TakeOver, file: int, came: bytes) -> None:
-    """Take the connection that a file is, and what has come of it."""
+    """Take the connection of a file descriptor, and what was received on it."""
     try:
         connection = socket.socket(fileno=file)
     except OSError as error:
@@ -88,15 +88,15 @@ class _Opening(asyncio.Protocol):
         self._came = came
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Leave the connection to whom it is for."""
+        """Hand the connection over."""
         self._take_over(cast("asyncio.Transport", transport), self._came)
 
 
 def _give(crew: Crew, worker: int, transport: asyncio.Transport, came: bytes) -> None:
-    """Give a connection to another worker. This one's end of it may be closed then.
+    """Give a connection to another worker. This process may close its own descriptor then.
 
     Raises:
-        ServingError: INVALID_INPUT where too much has come of it; SHUTTING_DOWN where that worker is not there.
+        ServingError: INVALID_INPUT if too much was received on it; SHUTTING_DOWN if that worker is not there.
     """
     if len(came) > OPENING_BYTES:
         raise invalid_input(
@@ -114,7 +114,7 @@ def _give(crew: Crew, worker: int, transport: asyncio.Transport, came: bytes) ->
 
 
 async def _readable(visitor: socket.socket) -> None:
-    """Wait until something has come, or the visitor has gone."""
+    """Wait until the visitor has sent something, or is gone."""
     loop = asyncio.get_running_loop()
     has_come = asyncio.Event()
     loop.add_reader(visitor, has_come.set)

@@ -1,4 +1,4 @@
-"""Puts the whole crew behind a worker's calls: what relays them goes around its HTTP application and its gRPC calls."""
+"""Puts the whole crew behind a worker's calls: wraps its HTTP application and its gRPC calls in what relays them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CrewFront:
 def front_of(
     crew: Crew, app: ASGIApp, other_workers: OtherWorkers, services: Services, max_body_bytes: int
 ) -> CrewFront:
-    """Put the crew behind an application and gRPC calls; nothing where there is but one worker."""
+    """Put the crew behind an application and gRPC calls; change nothing if there is only one worker."""
     if crew.count == 1:
         return CrewFront(app)
     routing = Routing(crew, other_workers, lambda: services.models.stateful, services.gil_thread)

@@ -1,4 +1,4 @@
-"""HTTP calls that other workers have to do with. Between workers they travel in a call of gRPC."""
+"""HTTP calls that concern other workers. Between workers they travel in a gRPC call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BAD_REQUEST = 400
 
 
 class RelayedApp:
-    """An application behind which is the whole crew."""
+    """An application that stands for the whole crew."""
 
     def __init__(
         self, app: ASGIApp, routing: Routing, other_workers: OtherWorkers, refusals: Refusals, max_body_bytes: int
@@ -71,9 +71,9 @@ class RelayedApp:
 
 
 def crew_call(app: ASGIApp, other_workers: OtherWorkers, relayed: RelayedApp) -> RawCall:
-    """Make what answers the other workers: what they pass on, and what they ask of this one alone.
+    """Make the gRPC call that answers other workers: calls that they pass on, and what they ask of this worker alone.
 
-    Nothing of a message is taken in before it is known to be another worker's.
+    No message is taken in before the call is known to be another worker's.
     """
 
     async def answer(_: bytes, context: Context) -> None:
@@ -136,11 +136,11 @@ def _written(answer: HttpAnswer) -> Response:
 
 
 def _refusal(error: BaseException) -> ServingError:
-    """Say why there is no answer of HTTP's to give.
+    """Turn what was raised instead of an HTTP answer into an error.
 
-    The gRPC port of another worker may have refused the call that carries one. A status of gRPC's makes no answer here,
-    but the code that stands beside it in what the server says itself does. Where there is none, workers do not
-    understand each other, and the caller can do nothing about it.
+    The gRPC port of another worker may have refused the gRPC call that carries the HTTP call. Its gRPC status means
+    nothing over HTTP, but the server's own code in the metadata does. Without a code, the workers do not understand
+    each other, and the caller can do nothing about that.
     """
     if isinstance(error, ServingError):
         return error

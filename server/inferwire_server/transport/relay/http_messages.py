@@ -84,10 +84,10 @@ async def answer_of(app: ASGIApp, request: HttpRequest) -> HttpAnswer:
 
 
 class _NoConnection:
-    """Stands for the connection of a request whose caller is with another worker, which watches it.
+    """Stands for the connection of a request whose caller is connected to another worker, which watches it.
 
     Attributes:
-        caller: All of them together, for turns among callers.
+        caller: One for the callers of all such requests together, for turns among callers.
     """
 
     caller = at_host("")
@@ -101,10 +101,10 @@ class _NoConnection:
         return self
 
     async def wait_for_body(self) -> None:
-        """Wait for nothing: all of it is there."""
+        """Do nothing: the body is complete."""
 
     def take_body(self) -> None:
-        """Give no body: it is received."""
+        """Give no body: the application has to receive it as an event."""
 
     def takes(self, send: Send) -> bool:  # noqa: ARG002 - whatever it is
         """Whether events may be left out."""
@@ -115,10 +115,10 @@ class _NoConnection:
         raise bug("an answer was given to a connection that is not there")
 
     def watch(self, on_lost: Callable[[], None]) -> None:
-        """Take note of nothing: a call that its caller has left is cancelled."""
+        """Do nothing: if its caller leaves, the other worker cancels the call."""
 
     def unwatch(self) -> None:
-        """Take note of nothing."""
+        """Do nothing."""
 
 
 def _scope(request: HttpRequest) -> Scope:

@@ -1,4 +1,4 @@
-"""The other workers of this server, as this one calls them: over gRPC, at sockets of their own."""
+"""Calls from this worker to the others of the server: over gRPC, at sockets of their own."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ CREW_METADATA = "inferwire-crew"
 """The metadata entry of a call from one worker to another; its value shows that it is one."""
 
 _PASSED_ON = frozenset({"authorization", "traceparent", "tracestate"})
-"""What another worker reads of a caller's metadata: its key and its trace. What else a caller says may be as long as
-the limit, or nothing that gRPC's clients send, and nobody there would look at it."""
+"""The entries of a caller's metadata that another worker reads: its key and its trace. Others are left out: they may be
+as long as the limit, or such that gRPC's clients do not send them, and the other worker would not read them."""
 
 _CARRIED = re.compile("[ -~]*")
 """What gRPC's clients send. Neither a key nor a trace has anything else in it."""
 
 _SILENCE_S = 10.0
-"""How long a worker from which a call's answer is waited for may be silent before it is asked whether it is there, and
-how long after that. A process that is stopped has its sockets open, and nothing but its silence shows it."""
+"""How long a worker that owes an answer may be silent before it is pinged, and how long after that. A process that is
+stopped keeps its sockets open: only its silence shows it."""
 
 T = TypeVar("T")
 
@@ -57,15 +57,15 @@ class OtherWorkers:
             await channel.close()
 
     def have_come(self) -> None:
-        """Record that all of them listen."""
+        """Record that all other workers listen."""
         self._are_there = True
 
     def may_leave(self) -> None:
-        """Record that the server ends, and they with it."""
+        """Record that the server ends, and the other workers with it."""
         self._may_leave = True
 
     def require_all(self) -> None:
-        """Check that all of them are there.
+        """Check that all other workers are there.
 
         Raises:
             ServingError: MODEL_NOT_READY if the server is still starting.
@@ -78,8 +78,8 @@ class OtherWorkers:
         """Have a worker answer a call, named in full, with what it reads of the metadata that the call came with.
 
         Raises:
-            grpc.aio.AioRpcError: What it says instead.
-            ServingError: MODEL_NOT_READY if it is silent for too long, or has gone; SHUTTING_DOWN if it might go.
+            grpc.aio.AioRpcError: What the worker answers instead.
+            ServingError: MODEL_NOT_READY if it is silent for too long, or is gone; SHUTTING_DOWN if the server ends.
         """
         passed_on = () if context is None else _passed_on(context.metadata)
         metadata = (*passed_on, (CREW_METADATA, self._mark(alone=alone)))
@@ -95,7 +95,7 @@ class OtherWorkers:
             raise
 
     async def each(self, ask: Callable[[int], Awaitable[T]]) -> list[T]:
-        """Ask all of them at once, and give their answers in their order; none before they are there.
+        """Ask all other workers at once, and give their answers in order; none before the workers are there.
 
         Raises:
             Exception: What the first of those that failed has raised, once all have answered.
@@ -105,11 +105,11 @@ class OtherWorkers:
         return list(_raising(found))
 
     def asks_this_worker_only(self, context: Context) -> bool:
-        """Whether one of them makes a call, and wants what this worker says for itself."""
+        """Whether another worker makes a call, and wants this worker's own answer."""
         return (CREW_METADATA, self._mark(alone=True)) in context.metadata
 
     def is_passed_on(self, context: Context) -> bool:
-        """Whether one of them makes a call on behalf of a caller of its own, who wants what the whole server says."""
+        """Whether another worker makes a call for a caller of its own, which wants the answer of the whole server."""
         return (CREW_METADATA, self._mark(alone=False)) in context.metadata
 
     def _mark(self, *, alone: bool) -> str:
@@ -123,7 +123,7 @@ def _options(silence_ms: int) -> tuple[tuple[str, int], ...]:
         ("grpc.enable_http_proxy", 0),
         ("grpc.keepalive_time_ms", silence_ms),
         ("grpc.keepalive_timeout_ms", silence_ms),
-        # A keepalive's ping is a ping like any other, and those have a minute.
+        # A keepalive's ping is a ping like any other, which gRPC lets wait for a minute by default.
         ("grpc.http2.ping_timeout_ms", silence_ms),
         ("grpc.http2.max_pings_without_data", 0),
     )

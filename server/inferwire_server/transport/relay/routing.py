@@ -1,4 +1,4 @@
-"""Who answers a call that more workers than one have to do with, whatever transport it came by."""
+"""Decides which workers answer a call that concerns more than one of them, whatever transport it came by."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class SumLimits:
-    """How long others may take for a sum, in seconds.
+    """How long other workers may take for a sum, in seconds.
 
     Attributes:
-        part_s: A worker for its part, which it has at hand: less than Prometheus waits for a scrape.
-        whole_s: The lead for all of it.
+        part_s: How long a worker may take for its part, which it has at hand: less than Prometheus waits for a scrape.
+        whole_s: How long the lead may take for the whole sum.
     """
 
     part_s: float = 5.0
@@ -47,11 +47,11 @@ class RelayedCall(Protocol[A]):
         ...
 
     async def at(self, worker: int, *, alone: bool) -> A:
-        """Have another worker answer, as it would answer anybody or as if it were `alone`."""
+        """Have another worker answer, as it would answer any caller or, `alone`, as if it were the only worker."""
         ...
 
     def added(self, add: Sum, answers: Sequence[A]) -> A:
-        """Make one answer of several, this worker's first. Not called on the loop: it may take long."""
+        """Make one answer of several, this worker's first. This may take long, and is not called on the loop."""
         ...
 
 
@@ -95,7 +95,7 @@ class Routing:
         return await (self._everywhere(audience, call) if isinstance(audience, Everywhere) else call.here())
 
     async def _sum(self, add: Sum, call: RelayedCall[A]) -> A:
-        """Add up what all answer. Where one does not there is no sum: counters that fall look like a new start."""
+        """Add up the answers of all. If one does not answer there is no sum: counters that fall look like a restart."""
 
         async def part(worker: int) -> A:
             async with _in_time(worker, self._limits.part_s):
@@ -117,9 +117,9 @@ class Routing:
         return await asyncio.shield(change)
 
     async def _change(self, kind: Everywhere, call: RelayedCall[A]) -> A:
-        """Have a call answered everywhere: one change of a kind after the other, and each to its end.
+        """Have a call answered by all workers: one change of a kind after the other, and each to its end.
 
-        If it ended with its caller, workers would be left apart.
+        A change goes on when its caller leaves: otherwise the workers would be left in different states.
         """
         async with self._turns[kind]:
             own = await call.here()
@@ -129,7 +129,7 @@ class Routing:
     def _changed(self, change: asyncio.Future[Any]) -> None:
         self._changes.discard(change)
         if not change.cancelled():
-            # Whoever still waits hears of it. A caller that has left does not, and asyncio is not to complain of that.
+            # A caller that still waits gets the exception. If it has left, asyncio is not to complain of that.
             change.exception()
 
 

@@ -1,4 +1,4 @@
-"""gRPC calls of one message each way that other workers have to do with."""
+"""gRPC calls of one message each way that concern other workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RpcRelay:
         self._other_workers = other_workers
 
     def around(self, method: str, call: UnaryCall) -> UnaryCall:
-        """Give what answers a call instead; the call itself where it is this worker's business alone."""
+        """Give what answers a call instead; the call itself if it concerns this worker alone."""
         found = RPC.get(method)
         return call if found is None else self._relaying(method, found, call)
 
@@ -37,7 +37,7 @@ class RpcRelay:
             try:
                 return await self._routing.answer(found.audience, asked)
             except grpc.aio.AioRpcError as error:
-                # A call of gRPC's is answered as the other worker has answered it, whatever it has said.
+                # A gRPC call fails as it has failed at the other worker, whatever that has answered.
                 raise RpcStatus(error.code(), error.details() or "", tuple(error.trailing_metadata())) from error
 
         return relayed

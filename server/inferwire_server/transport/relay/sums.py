@@ -29,7 +29,7 @@ _FAMILY = re.compile(r"(# HELP .*\n# TYPE .*\n)((?:[^#\n].*\n)*)")
 """A metric's head and its samples, as `generate_latest` writes them."""
 
 _IDENTITY = ("name", "version", "batch_size", "type", "id")
-"""Fields that tell which records of several lists are the same one's."""
+"""Fields by which records in several lists are known to be about the same thing."""
 
 Total: TypeAlias = Callable[[Sequence[Any]], Any]
 
@@ -41,7 +41,7 @@ NUMBERS: Mapping[str, Total] = {
     **dict.fromkeys(("inference_count", "execution_count", "count", "ns", "byte_size"), sum),
     **dict.fromkeys(("running", "slots", "queued", "queue_capacity"), sum),
 }
-"""What becomes of the numbers of records, by their fields."""
+"""How the numbers of records are combined, by their fields."""
 
 GAUGES: Mapping[str, Total] = {
     "process_start_time_seconds": min,
@@ -60,14 +60,14 @@ GAUGES: Mapping[str, Total] = {
     "inferwire_connections": fsum,
     **dict.fromkeys(("inferwire_kept_jobs", "inferwire_kept_result_bytes"), fsum),
 }
-"""What becomes of gauges. Counters and histograms add up."""
+"""How gauges are combined. Counters and histograms add up."""
 
 
 def sum_metrics(texts: Sequence[bytes]) -> bytes:
-    """Add up scrapes in Prometheus' text format, sample by sample; of what does not add up, one worker's holds.
+    """Add up scrapes in Prometheus' text format, sample by sample; of values that do not add up, one worker's counts.
 
-    A sample is known by what stands before its value. That is never taken apart, so that whatever is escaped in it
-    stays so, and buckets stay in their order.
+    A sample is identified by the text before its value. That text is never taken apart, so that escapes in it stay as
+    they are, and buckets stay in their order.
     """
     families: dict[str, dict[str, list[float]]] = {}
     for head, lines in chain.from_iterable(_FAMILY.findall(text.decode()) for text in texts):
@@ -142,7 +142,7 @@ def _sum_field(field: str, values: Sequence[Any]) -> Any:
 
 
 def _sum_alike(records: Iterable[_Record]) -> list[_Record]:
-    """Add up the records of the same one: in the order in which each first came, but batches by their size."""
+    """Add up the records about the same thing, in the order in which each first came, but batches by their size."""
     alike: dict[tuple[Any, ...], list[_Record]] = {}
     for record in records:
         alike.setdefault(tuple(record.get(field) for field in _IDENTITY), []).append(record)
