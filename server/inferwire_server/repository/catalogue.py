@@ -1,6 +1,6 @@
 """What the repository serves: every model by name and version, loaded or not, and why.
 
-It finds and remembers; who loads and unloads is the loader.
+It finds and remembers; loading and unloading are the loader's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Served:
     """One version of a served model.
 
     Attributes:
-        reason: Why its last reload has failed, until one has not; else why it has failed, or was unloaded.
+        reason: Why its last reload failed, until one succeeds; else why it failed, or was unloaded.
         model: What takes its jobs, while it is ready or unloaded until the next job.
         loaded_from: The files of what takes its jobs.
-        tried: The files that it was loaded from last, or was to be: until they change it is not due again.
+        tried: The files of its last load, successful or not: until they change it is not due again.
         reload_failed: Whether it could not be loaded anew, and what takes jobs is what was loaded before.
-        is_gone: Whether the repository has it no more, and it is to be forgotten with its last job.
+        is_gone: Whether it is gone from the repository, and is to be forgotten after its last job.
     """
 
     name: str
@@ -191,7 +191,7 @@ class Catalogue:
         self._changed(served.name)
 
     def forget(self, served: Served) -> None:
-        """Drop a version that the repository has no more."""
+        """Drop a version that is gone from the repository."""
         versions = self._served[served.name]
         del versions[served.version]
         if not versions:

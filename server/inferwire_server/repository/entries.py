@@ -31,7 +31,7 @@ SAVED_MODEL_SUFFIX = ".savedmodel"
 """The ending of a folder that is a SavedModel and lies in that of a version, as `model.savedmodel`."""
 
 _LOAD = "what it is loaded with"
-"""Who says the settings that a load brings."""
+"""What errors name as the source of settings that a load brings."""
 
 Overrides: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Settings that loads bring, over those that models have, by the models' names; as their files would say them."""
@@ -48,7 +48,8 @@ class Entry:
         config_file: Triton's file, whose settings lie below those of the settings file.
         is_named: Whether the model is served under a name that was given for it, whatever Triton's file calls it.
         rival: Where another of the same name and version lies.
-        obstacle: Why the model is not read, as its folder that cannot be; its versions may not be known then.
+        obstacle: Why the model is not read, for example because its folder cannot be; its versions may not be known
+            then.
         overrides: Settings over those of the files, each over those before it.
     """
 
@@ -69,17 +70,17 @@ class Entry:
         settings = () if beside is None else beside.parent.glob("*")
         marks = frozenset(mark for file in (*self._files(), *settings) if (mark := _mark(file)))
         said = [dict(layer.table) for layer in self.overrides]
-        # A settings file that cannot be read, as a link that leads nowhere, has no mark.
+        # Paths, too: a settings file that cannot be read, such as a link that leads nowhere, has no mark.
         paths = (str(path) for path in (self.rival, self.settings_file, self.config_file))
         return marks | {(self.obstacle, *paths, json.dumps(said, sort_keys=True))}
 
     def is_partly_other(self, before: Fingerprint, now: Fingerprint) -> bool:
-        """Whether of the version's own files some are others and some are not."""
+        """Whether some of the version's own files have changed and some have not."""
         own_before, own = self._own(before), self._own(now)
         return own_before != own and not own_before.isdisjoint(own)
 
     def _own(self, fingerprint: Fingerprint) -> Fingerprint:
-        """Give what a fingerprint says of the version's own files, which its settings are not."""
+        """Give what a fingerprint says of the version's own files, to which its settings do not belong."""
         beginnings = (f"{self.location}{os.sep}", f"{self.location.with_suffix('')}.")
         settings = {str(self.settings_file), str(self.config_file)}
         return frozenset(
@@ -92,7 +93,7 @@ class Entry:
             return ()
         if is_file(self.location):
             return self.location.parent.glob(f"{escape(self.location.stem)}.*")
-        # What cannot be listed has gone since, or the model fails as it is read, and no other does.
+        # Passes over folders that cannot be listed: they are gone since, or this model alone fails when it is read.
         return (Path(folder, name) for folder, _, names in os.walk(self.location) for name in names)
 
     def settings(self) -> ModelSettings:
@@ -108,7 +109,10 @@ class Entry:
         return settings if config is None else replace(settings, stated=config.stated, unused=config.unused)
 
     def why_unfit(self, unfit: UnfitSetting, device: str) -> ServingError:
-        """Say of a setting that does not fit the model who says it; without anybody's, this is the device."""
+        """Turn a setting that does not fit the model into an error that names its source.
+
+        `device` is the one that the model is compiled for if no source sets another.
+        """
         try:
             layers = self._layers(self._config())
             return told(as_said(unfit, layers), layers, device)
@@ -148,7 +152,7 @@ class Entry:
             there = _model_files(self.location)
             files = [file for file in there if name in (None, file.name)]
             for file in files:
-                file.stat()  # it may be in a folder that nobody may enter, though its names can be read
+                file.stat()  # a folder may let its names be read and not let anybody enter it
         except OSError as error:
             raise ServingError(Code.MODEL_FAILED, unreadable(error)) from error
         if any(file.name == SAVED_MODEL for file in files):
@@ -177,7 +181,7 @@ def entries_at(path: Path) -> list[Entry]:
     versions = sorted((child for child in path.iterdir() if is_version(child)), key=lambda child: int(child.name))
     if versions:
         return [Entry(path.name, str(int(child.name)), child, None, settings, config) for child in versions]
-    # What Triton has a configuration of is a model, though its files are not there.
+    # A folder with a configuration for Triton is a model, even if its files are missing.
     is_model = config is not None or _model_files(path)
     return [Entry(path.name, "1", path, None, settings, config)] if is_model else []
 
@@ -195,19 +199,19 @@ def versions_at(location: Path, name: str) -> list[Entry]:
 
 
 def named_in_utf8(entry: Entry) -> Entry:
-    """Escape a name that is not UTF-8, which no answer could have in it, and let nothing of its model be read."""
+    """Escape a name that is not UTF-8, which no answer could carry, and have nothing of its model read."""
     if (name := as_utf8(entry.name)) == entry.name:
         return entry
     return replace(entry, name=name, settings_file=None, config_file=None, obstacle=_NOT_UTF8)
 
 
 def as_utf8(name: str) -> str:
-    """Give a name of the file system as anybody can be told it: with bytes escaped that are not UTF-8."""
+    """Give a name of the file system as text that can be shown: bytes that are not UTF-8 are escaped."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def unreadable(reason: object) -> str:
-    """Say why a model is not read whose folder cannot be."""
+    """Say why a model whose folder cannot be read is not loaded."""
     return f"its folder cannot be read: {reason}"
 
 
@@ -242,9 +246,9 @@ def overridden(entries: Iterable[Entry], overrides: Overrides) -> list[Entry]:
 
 
 def chosen(versions: list[Entry], default: VersionPolicy) -> list[Entry]:
-    """Give those versions of one model that its policy asks for, or the default where its settings have none.
+    """Give the versions of one model that its policy asks for, or the default policy if its settings have none.
 
-    Where there is none of these, the model is one that does not load, so that what served before serves on.
+    If none of these is there, give an entry that does not load, so that the versions that served before serve on.
     """
     numbers = _policy_of(versions[0], default).choose({int(entry.version) for entry in versions})
     found = [entry for entry in versions if int(entry.version) in numbers]
@@ -254,7 +258,7 @@ def chosen(versions: list[Entry], default: VersionPolicy) -> list[Entry]:
 def _not_chosen(versions: list[Entry]) -> Entry:
     there = ", ".join(entry.version for entry in versions)
     reason = f"it has no version but {there}, expected one that its version policy asks for"
-    # Of a folder that cannot be read nobody knows the versions.
+    # If the folder cannot be read, its versions are not known.
     return versions[-1] if versions[-1].obstacle else replace(versions[-1], obstacle=reason)
 
 
@@ -267,9 +271,9 @@ def _policy_of(entry: Entry, default: VersionPolicy) -> VersionPolicy:
 
 
 def _if_there(file: Path) -> Path | None:
-    """Give a file if there is one: a link that leads nowhere, or a folder that a mount has made of it, cannot be read.
+    """Give a file if anything is there under its name.
 
-    The reader says so.
+    A link that leads nowhere, or a folder that a mount has made of it, cannot be read: the reader says so.
     """
     return file if os.path.lexists(file) else None
 

@@ -7,7 +7,7 @@
     NAME/config.pbtxt             settings as Triton has them, below those; optional
 
 The folder of one model, or one model file, is a repository too: a folder is that of one model if it has version folders
-and nothing else that is a model. It says what it passes over.
+and nothing else that is a model. Folders that are passed over are logged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _EXPECTED = "model files, or a folder named by a whole number, as 1, with model 
 _STRAY_VERSION = "it is named as a version is, and lies beside models, expected a name that is no whole number"
 
 _FEW = 5
-"""So much of what a folder has is named."""
+"""How many of the things in a folder are named in a warning."""
 
 _NO_MODELS = ("lost+found",)
 """Folders that file systems make for themselves, and that few may read."""
@@ -131,7 +131,7 @@ class Repository:
             name = as_utf8(child.name)
             if name in (*_NO_MODELS, *names) or name.startswith("."):
                 continue
-            # It may have gone since, or be one that nobody can look at.
+            # It may be gone since, or may not be looked at.
             with suppress(OSError):
                 if is_folder(child):
                     yield name, _STRAY_VERSION if is_version(child) else _no_model(child)

@@ -1,8 +1,8 @@
 """Makes the served models those of the repository: loads, reloads and unloads them while others serve.
 
 A reload opens the new model beside the old one, changes them in one step of the loop, and lets the old one run
-the jobs it has. One that is asked for changes all versions of a model, or none. A change runs to its end also when
-whoever asked for it has gone.
+the jobs it has. A reload that a caller asks for changes all versions of a model, or none. A change runs to its end
+even if the caller that asked for it is gone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Found = dict[Entry, Fingerprint]
 _NO_BATCHES = BatchOptions()
 
 _FOR_THE_REST_S = 5.0
-"""How long what serves waits for the rest of its files, once some alone have changed."""
+"""How long a version that serves waits for the rest of its files after only some have changed."""
 
 
 async def _for_the_rest() -> None:
@@ -45,8 +45,8 @@ async def _for_the_rest() -> None:
 class Loader:
     """Loads and unloads versions; one change of a model at a time, and models do not wait for each other.
 
-    Use as an async context manager: leaving it gives up changes that have not ended. Models that say nothing themselves
-    are compiled by `options`, and batch by `batches`.
+    Use as an async context manager: leaving it gives up changes that have not ended. What models do not set themselves
+    is set by `options`, and for batching by `batches`.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class Loader:
         return self._catalogue.statuses() != before
 
     async def follow(self, wait: Callable[[], Awaitable[object]] = _for_the_rest) -> None:
-        """Do as `sync` while files are being replaced, of which a graph and its weights may not be at once.
+        """Do as `sync` while files are being replaced: a graph and its weights may not be replaced at the same time.
 
-        A version that serves, and of which some files alone have changed, serves on until they stay as they are for a
+        A version that serves, and of which only some files have changed, serves on until they stay as they are for a
         while, or all have changed.
 
         Raises:
@@ -108,15 +108,15 @@ class Loader:
         These settings lie over its own until its next load. If this load fails, those of the load before stay.
 
         Raises:
-            ServingError: MODEL_NOT_FOUND if the repository has none of this name; MODEL_FAILED with the reason, and
-                what was served is what is served.
+            ServingError: MODEL_NOT_FOUND if the repository has none of this name; MODEL_FAILED with the reason: what
+                served before then serves on.
         """
         await self._own(self._load_anew(name, settings))
 
     async def unload(self, name: str) -> None:
-        """Take no more jobs for a model and free it when it has run those it has; nothing for an unknown one.
+        """Take no more jobs for a model and free it when it has run those it has; do nothing for an unknown one.
 
-        Those that it took before a reload or another unload are among them.
+        This also waits for jobs that it took before a reload or another unload.
         """
         await self._own(self._unload(name))
 
@@ -146,7 +146,7 @@ class Loader:
     async def _follow_all(self, waited: Found | None = None) -> Found:
         """Look at the repository, load and unload versions, and give those that wait for the rest of their files.
 
-        Those that have `waited` as they are now wait no more; without it none does.
+        Versions that have `waited` with the files that they have now wait no more. Without `waited`, none waits.
         """
         while True:
             tried = {name: self._catalogue.tried(name) for name in self._catalogue.names}
@@ -161,14 +161,14 @@ class Loader:
             ]
             if all(await asyncio.gather(*follows)):
                 return waiting
-            # What loads have changed since that look is followed by the next, which is one for all models.
+            # A load has changed something since that look: look again, at all models at once.
 
     async def _follow(
         self, name: str, found: Found, tried: Mapping[str, Fingerprint], waiting: Collection[Entry]
     ) -> bool:
         """Load and unload versions of a model as they were found; `tried` are the fingerprints from before that.
 
-        Where a load has come between, which this would undo, do nothing and say so.
+        If a load has come in between, which this would undo, do nothing and give False.
         """
         async with self._lock(name):
             if self._catalogue.tried(name) != tried:
@@ -179,7 +179,7 @@ class Loader:
             return True
 
     def _lock(self, name: str) -> asyncio.Lock:
-        """Give what is held while a model changes; it is there as long as somebody holds it or waits for it."""
+        """Give the lock that is held while a model changes. It exists as long as a task holds it or waits for it."""
         return self._locks.setdefault(name, asyncio.Lock())
 
     def _find(self, overrides: Overrides, name: str | None = None) -> Found:
@@ -198,7 +198,7 @@ class Loader:
             raise ServingError(Code.INVALID_INPUT, f"the model repository cannot be read: {error}") from error
 
     def _overridden(self, name: str, settings: Mapping[str, Any]) -> Overrides:
-        """Lay settings over a model's own in place of those that lie there."""
+        """Give the overrides with these settings for a model, in place of those that it had."""
         others = {other: theirs for other, theirs in self._overrides.items() if other != name}
         return {**others, name: settings} if settings else others
 
@@ -207,7 +207,7 @@ class Loader:
         return served is None or served.tried != fingerprint
 
     def _partly_other(self, found: Found, known: Found) -> Found:
-        """Give the versions that serve, and of which some files alone have changed, but for those that are as known."""
+        """Give the versions that serve and of which only some files have changed, without those that are as `known`."""
         return {
             entry: fingerprint
             for entry, fingerprint in found.items()
@@ -219,7 +219,7 @@ class Loader:
         }
 
     async def _load(self, entry: Entry, fingerprint: Fingerprint) -> None:
-        """Load a version; one that fails is tried again once its files are others."""
+        """Load a version; if it fails, it is tried again once its files have changed."""
         outcome = await self._loads.open(entry)
         if isinstance(outcome, Model):
             self._serve(entry, outcome, fingerprint)
@@ -242,9 +242,9 @@ class Loader:
             self._begin_unload(entry.name, self._engine.unload(before))
 
     def _unload_others(self, name: str, found: Collection[Entry]) -> None:
-        """Unload the versions of a model that were not found; those that serve, once something that was found does.
+        """Unload the versions of a model that were not found; those that serve only once a version that was found does.
 
-        Where its folder cannot be read, nobody knows which there are, and those that serve go on.
+        If the model's folder cannot be read, its versions are not known, and those that serve go on.
         """
         kept = {entry.version for entry in found}
         is_known = not any(entry.obstacle for entry in found)

@@ -1,6 +1,6 @@
-"""Whether a path is there, a file or a folder; an error where that cannot be told.
+"""Whether a path is there, and is a file or a folder; an error if that cannot be told.
 
-pathlib says no there from Python 3.14 on, for which what serves would be unloaded.
+From Python 3.14 on, pathlib says no in such a case, and models that serve would be unloaded for that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def is_there(path: Path) -> bool:
     """Tell whether a path leads to anything.
 
     Raises:
-        OSError: If nobody can tell; so does each of these.
+        OSError: If that cannot be told. The other functions here raise it as well.
     """
     return _mode(path) is not None
 

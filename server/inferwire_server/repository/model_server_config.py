@@ -1,6 +1,6 @@
 """OpenVINO Model Server's configuration file as a model repository: which models it names, where, with which settings.
 
-What the file says that is not offered here is said in one message, and nothing of the file is served then: a model
+If the file asks for what is not offered here, one message names all of that, and nothing of the file is served: a model
 without its preprocessing would answer, and wrongly. It opens no model.
 """
 
@@ -118,7 +118,7 @@ def _parsed(text: str) -> object:
 
 
 class _Reading:
-    """Reads one file to its end, whatever is wrong in it, and gathers what is."""
+    """Reads one file to its end, whatever is wrong in it, and gathers the problems."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -81,7 +81,7 @@ class ModelSettings:
         sequence_idle_s: After how long without an inference a caller's states are freed.
         preprocessing: What is done to inputs before the model, by name; "" names the only one.
         file: The file of a version that is the model, where there are several.
-        stated: What the model is said to take and give.
+        stated: What a configuration says of the model's inputs and outputs.
         unused: What Triton's configuration says that changes nothing here.
     """
 
@@ -109,7 +109,7 @@ class ModelSettings:
     unused: tuple[str, ...] = ()
 
     def source(self, path: Path) -> Source:
-        """Say what is read where the model lies there."""
+        """Say what is read if the model lies at this path, and how it is changed."""
         recorded = tuple(each.recorded(name) for name, each in self.preprocessing.items())
         reshape = {name: shape for name, shape in self.shapes.items() if not isinstance(shape, str)}
         free = frozenset(name for name, shape in self.shapes.items() if shape == ANY)
@@ -124,7 +124,7 @@ class ModelSettings:
         )
 
     def options(self, name: str, defaults: ModelOptions, batches: BatchOptions = _NO_BATCHES) -> ModelOptions:
-        """Say how the model of this name is compiled where others are compiled with these defaults.
+        """Say how the model of this name is compiled, by these defaults where its settings say nothing.
 
         Raises:
             UnfitSetting: If what is said of batching does not go together.
@@ -236,7 +236,7 @@ def _seconds(value: object) -> float:
 
 
 def _weight(value: object) -> float:
-    # Beside a run of one that weighs next to nothing the runs of the others add nothing to a float.
+    # With a weight of next to nothing, a run adds so much to a tag that, in a float, what other runs add is lost.
     if not is_number(value, 1 / MOST_WEIGHT, MOST_WEIGHT):
         raise UnfitError(value, f"a number from {1 / MOST_WEIGHT} up to {MOST_WEIGHT}")
     return float(value)

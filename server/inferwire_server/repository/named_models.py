@@ -58,7 +58,7 @@ class NamedModels:
 
 
 def _is_missing(location: Path) -> bool:
-    """Tell whether nothing is there; of what cannot be looked at, its reading says why."""
+    """Tell whether nothing is there. If that cannot be told, it is reading the model that says why."""
     try:
         return not is_there(location)
     except OSError:

@@ -1,4 +1,4 @@
-"""Where the models are of a server that is given none to serve: with its clients alone."""
+"""The repository of a server that is given no models: only its clients bring some."""
 
 from __future__ import annotations
 

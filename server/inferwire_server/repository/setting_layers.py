@@ -19,7 +19,7 @@ class Layer:
     """What one source says.
 
     Attributes:
-        source: Who says it, as an error names it.
+        source: Where it is said, as an error names it.
         table: What is said, as a settings file would say it.
     """
 
@@ -50,7 +50,10 @@ def source_of(layers: Sequence[Layer], path: Sequence[str]) -> str:
 
 
 def told(unfit: UnfitSetting, layers: Sequence[Layer], device: str) -> ServingError:
-    """Name who says a setting that does not fit the model, and what: of the device that may be the server's flag."""
+    """Turn a setting that does not fit the model into an error that names its source and value.
+
+    The source of the device may be the server's flag.
+    """
     path = unfit.setting
     for layer in reversed(layers):
         if layer.says(path):

@@ -1,6 +1,6 @@
 """How the values of a settings file are read, and the sentence for one that a setting cannot have.
 
-Knows no setting: which there are is said by those who read them.
+Knows no setting: the modules that read a file know which there are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LARGEST = 2**31 - 1
 
 
 class UnfitError(Exception):
-    """A value that a setting cannot have, or several. The tables they lie in add their names as it passes."""
+    """A value that a setting cannot have, or several. The tables that they lie in add their names as this passes."""
 
     def __init__(self, value: object, expected: str) -> None:
         super().__init__()
@@ -26,11 +26,11 @@ class UnfitError(Exception):
             path.insert(0, name)
 
     def and_also(self, other: UnfitError) -> None:
-        """Say those of another after one's own."""
+        """Add the values of another one after the own ones."""
         self._unfit += other._unfit
 
     def each(self) -> Iterator[tuple[Sequence[str], str]]:
-        """Give the names of where each lies, from the outermost table, and what is said of it."""
+        """Give for each value the names of its tables and its setting, from the outermost, and what is wrong."""
         yield from self._unfit
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ def items(table: Mapping[str, object], read: Callable[[str, object], Any]) -> di
     """Read each value of a table, by its name.
 
     Raises:
-        UnfitError: Naming all that cannot be what they are.
+        UnfitError: Naming all settings whose values they cannot have.
     """
     found: dict[str, Any] = {}
     all_unfit: UnfitError | None = None

@@ -13,7 +13,7 @@ CONFIG_NAME = "config.pbtxt"
 
 
 def read_triton_config(file: Path, name: str | None) -> FileConfig:
-    """Read the file of the model of this name, or of one that it may call what it likes.
+    """Read the file of the model of this name; with None, the file may give its model any name.
 
     Raises:
         ServingError: MODEL_FAILED if it cannot be read, or says what is not offered here.

@@ -1,6 +1,6 @@
 """Opens versions of models beside what serves, and records in the catalogue what becomes of them.
 
-Who may change a model, when, and what happens to the model that served before is the loader's to say.
+The loader decides when a model may be changed, and what happens to the model that served before.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class VersionLoads:
         self._catalogue.put(self._known(entry).fails(reason, fingerprint))
 
     async def _compile(self, entry: Entry) -> Model:
-        """Compile a version by its settings; whatever is wrong with one model, the others are to be served."""
+        """Compile a version by its settings. Any error is turned into this version's, so that others are served."""
         try:
             source, options = await asyncio.to_thread(self._read, entry)
             on_warming = partial(self._note_warming, entry)
@@ -113,7 +113,7 @@ class _Keeper:
     catalogue: Catalogue
 
     async def may_unload(self, model: Model) -> bool:
-        """Tell whether its files are still those that it was loaded from: others may fail, as a reload may have."""
+        """Tell whether its files are still those that it was loaded from: changed files may fail to load."""
         try:
             files = await asyncio.to_thread(self.entry.fingerprint)
         except OSError:
