@@ -13,7 +13,7 @@ log = structlog.stdlib.get_logger()
 
 
 def logged_failure(where: str, error: BaseException, **details: object) -> ServingError:
-    """Log what nobody expected in a call or a slot, a bug or a lack of something; give what its caller is told."""
+    """Log an unexpected error of a call or a slot, a bug or a lack of memory or files; give the error for callers."""
     status, retry_after_s = None, None
     if isinstance(error, MemoryError):
         event, code, sentence = "out of memory in", Code.TOO_LARGE, "the server is out of memory for this request"

@@ -1,7 +1,6 @@
-"""Thread pools for calls that may hang: which have not ended is known, and they are waited for only so long.
+"""Thread pools for calls that may hang: a pool knows which calls have not ended, and waits for them only so long.
 
-Any of these may hang: a call to a device or a file system cannot be cancelled, and the loop would wait for it as it
-closes.
+A call to a device or a file system may hang and cannot be cancelled, and the event loop would wait for it as it closes.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ T = TypeVar("T")
 
 
 class CallThreads(ThreadPoolExecutor):
-    """An executor which knows the calls that have not ended. The loop's own is one.
+    """An executor which knows the calls that have not ended. The loop's default executor is one.
 
-    It has a thread from the start: where the system gives no more of them, calls wait for those that there are.
+    It has a thread from the start: if the system gives no more threads, calls wait for the ones that there are.
     """
 
     def __init__(self, limit: int | None = None, name: str = "call") -> None:
@@ -49,7 +48,7 @@ class CallThreads(ThreadPoolExecutor):
         return len(self._given)
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a call, and give what it gives or raises. Once begun it runs to its end, whether anybody waits or not."""
+        """Run a call on a thread, and give what it gives or raises. Once begun it runs to its end, awaited or not."""
         work = partial(copy_context().run, call, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self, work)
 
@@ -63,13 +62,13 @@ class CallThreads(ThreadPoolExecutor):
     async def close(self, timeout_s: float | None) -> list[str]:
         """Cancel the calls that have not begun, wait so long for the others, and name those that still run.
 
-        Where no limit is given, wait until none runs any more. No call is taken from now on.
+        Without a limit, wait until no call runs any more. No call is taken from now on.
         """
         self.shutdown(wait=False, cancel_futures=True)
         if begun := [asyncio.wrap_future(given) for given in tuple(self._given)]:
             ended, left = await asyncio.wait(begun, timeout=timeout_s)
             for each in ended:
-                each.exception()  # whoever asked has it, or has gone: else the loop would log it as one nobody took
+                each.exception()  # its caller has it, or is gone: if it were not read, the loop would log it
             for each in left:
                 each.cancel()
         return sorted(map(_name, tuple(self._given.values())))

@@ -78,7 +78,7 @@ log = structlog.stdlib.get_logger()
 
 
 def new_id() -> str:
-    """Make a name nobody can guess."""
+    """Make a name that cannot be guessed."""
     return token_hex(8)
 
 
@@ -126,7 +126,7 @@ async def compose(
         await asyncio.to_thread(_make_cache, settings.cache_dir)
     repository = repository_of(settings)
     if repository.source is not None:
-        # A file system that does not answer would leave a server that has not said anything.
+        # Said before: if the file system does not answer, nothing else would say what the server waits for.
         log.info("reading the models", source=as_utf8(str(repository.source)))
     catalogue = Catalogue()
     catalogue.expect(await asyncio.to_thread(repository.served))
@@ -236,7 +236,7 @@ def _blob_store(settings: Settings) -> BlobStore:
 
 
 def _make_cache(folder: Path) -> None:
-    """Make the folder of compiled models; one that is there may be one to read from alone."""
+    """Make the folder of compiled models, if it is not there. One that is there may be read-only."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -20,8 +20,8 @@ class Crew:
     Attributes:
         index: Which one this is. The first, 0, is the lead: it starts the others, and they end with it.
         count: How many there are.
-        folder: Where they listen for each other, which is open to nobody but the user whose processes they are.
-        token: What a worker shows when it asks another for what it answers nobody else.
+        folder: Where they listen for each other: only the user whose processes they are can enter it.
+        token: What a worker shows another when it asks for something that is for workers alone.
     """
 
     index: int = 0
@@ -31,7 +31,7 @@ class Crew:
 
     @staticmethod
     def of(count: int) -> Crew:
-        """Make a crew of so many, as its lead knows it."""
+        """Make a crew of `count` workers, as its lead knows it."""
         return Crew(0, count, token=token_hex(16))
 
     @property
@@ -61,13 +61,13 @@ class Crew:
         return self.folder / f"calls-{index}"
 
     def new_id(self) -> str:
-        """Make a name for a job of this worker, which nobody can guess."""
+        """Make a name for a job of this worker, which cannot be guessed."""
         return f"{token_hex(8)}-{self.index}" if self.count > 1 else token_hex(8)
 
     def owner_of(self, name: str) -> int:
-        """Give the worker that has made a name; this one where none has."""
+        """Give the worker that has made a name; this one if none has."""
         number = name.rpartition("-")[2]
-        # It is text of a caller's, of any length, and Python makes no numbers of long ones.
+        # Compared as text: a caller may send any number of digits, and Python refuses to read very many as a number.
         return next((index for index in range(self.count) if number == str(index)), self.index)
 
 

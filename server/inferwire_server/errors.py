@@ -1,4 +1,4 @@
-"""The server's one exception root: what a caller is told, by code and sentence; and that files cannot be opened."""
+"""The server's one exception root: what a caller is told, by code and sentence; and whether files have run out."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LEFT_OUT = " ... "
 
 
 class ServingError(Exception):
-    """A call cannot be served. Whoever knows what to do about it catches it; the transports make all others a status.
+    """A call cannot be served. Code that can do something about it catches it; the transports make all others a status.
 
-    It says what it was made to say. Whoever has more to say of it makes a copy that does.
+    It is never changed. Code that has more to say of it makes a copy.
 
     Attributes:
-        message: The sentence, of which a very long one has its beginning and its end.
+        message: The sentence. A very long one keeps its beginning and its end.
         is_of_job: Whether a job has ended in it, or was not admitted because of it.
-        is_of_server: Whether it is the server's own, which its log has more of, whatever the code says.
+        is_of_server: Whether the fault is the server's own, whatever the code says. Its log has more of it.
         status: The code under whose status it is told: its own, unless a protocol's clients expect another.
     """
 
@@ -61,7 +61,7 @@ class ServingError(Exception):
 
 
 class UnfitSetting(ServingError):
-    """What the operator has set for a model does not fit it. Whoever knows where it is set says so.
+    """What the operator has set for a model does not fit it. Code that knows where it is set adds that.
 
     Attributes:
         setting: The names of the tables that it lies in, and its own.
@@ -90,7 +90,7 @@ def shutting_down() -> ServingError:
 
 
 def is_lack_of_files(error: BaseException | None) -> bool:
-    """Whether it is that no more files can be opened: that says nothing of what was to be, and to try again helps."""
+    """Whether no more files can be opened, which says nothing about the file itself: trying again later helps."""
     return isinstance(error, OSError) and error.errno in (EMFILE, ENFILE)
 
 

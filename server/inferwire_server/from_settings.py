@@ -29,8 +29,7 @@ from inferwire_server.service.tensors import TensorLimits
 from inferwire_server.settings import MEBIBYTE, Settings
 
 AnyRepository: TypeAlias = Repository | ConfiguredRepository | NamedModels | NoRepository
-"""Where models are: what is read for it, what there is of them, which folders to watch for others, and why there are
-none."""
+"""Where models are: each has a `source`, the entries `served`, the `folders` to watch for changes, and `why_empty`."""
 
 
 _ORIGIN = re.compile("[a-z][a-z0-9+.-]*://[^/?#A-Z]+")
@@ -38,7 +37,7 @@ _ORIGIN = re.compile("[a-z][a-z0-9+.-]*://[^/?#A-Z]+")
 
 
 _WORKER_BYTES = 80 * MEBIBYTE
-"""What a worker takes of the memory without a model."""
+"""How much memory a worker takes without a model."""
 
 
 def check(settings: Settings) -> None:
@@ -58,7 +57,7 @@ def check(settings: Settings) -> None:
 
 
 def _contradictions(settings: Settings) -> Iterator[str]:
-    """Say what does not go together; whether a property is one is not looked at."""
+    """Say which settings do not go together. Whether properties are valid is not checked here."""
     ways = {
         "--config": settings.config,
         "--model": settings.models or None,
@@ -109,7 +108,7 @@ def repository_of(settings: Settings) -> AnyRepository:
 
 
 def model_options(settings: Settings) -> ModelOptions:
-    """Give the options of models that say nothing themselves."""
+    """Give the options of models whose own settings say nothing."""
     cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
     properties = {**cache, **divide(_parse_properties(settings.properties)).properties}
     return ModelOptions(
@@ -123,10 +122,10 @@ def model_options(settings: Settings) -> ModelOptions:
 
 
 def batch_options(settings: Settings) -> BatchOptions:
-    """Say how the jobs of models that say nothing themselves run together.
+    """Say how the jobs of models whose own settings say nothing run together.
 
     Raises:
-        ServingError: INVALID_INPUT for a property that is none, or sizes that are larger than a batch.
+        ServingError: INVALID_INPUT for a property that is not known, or sizes that are larger than a batch.
     """
     batches = divide(_parse_properties(settings.properties)).batches
     if settings.max_batch is not None:

@@ -14,8 +14,8 @@ from inferwire_server.call_threads import CallThreads
 class GilThread(CallThreads):
     """Runs one call after the other, in the order in which they came.
 
-    More threads would compute no more of them at once. Each would be one more that takes the GIL before the event loop,
-    whenever that has waited for a socket: behind six, answers to small requests took a hundred times as long.
+    More threads would not compute more at once. Each would be one more thread that takes the GIL before the event loop
+    whenever the loop has waited for a socket: behind six, answers to small requests took a hundred times as long.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Writes log lines to stderr without blocking: a line is lost where nobody reads, and no call waits for that."""
+"""Writes log lines to stderr without blocking: if stderr is not read, a line is lost, and no call waits for it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from stat import S_ISFIFO
 from typing import TextIO
 
 _TIMEOUT_S = 0.1
-"""How long a line waits for room before it is taken that nobody reads: a reader may be busy."""
+"""How long a line waits for room before it is lost: the reader may only be busy."""
 
 _PIECE_BYTES = select.PIPE_BUF
-"""How much goes into a pipe at once that has any room."""
+"""How many bytes go at once into a pipe that has any room."""
 
 
 def let_nobody_wait(descriptor: int) -> None:
-    """Have what finds no room be lost, a library's own lines too, where it is a pipe or terminal that nobody reads.
+    """Have lines, libraries' own too, be lost if they find no room in a pipe or terminal, in place of waiting for it.
 
-    It is opened anew for that: others who write to it may have it as it was opened before, and they wait. A terminal
-    that has some room takes no line at once for which it has not enough, and whoever writes one waits.
+    The descriptor is opened anew for that, because other processes may share it as it was opened before, and are to
+    wait. It is not enough to ask for room before a line: a terminal that has some room, but too little for the line,
+    would let its writer wait.
     """
     with suppress(OSError):  # it is another user's, or closed
         if S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
@@ -32,8 +33,8 @@ def let_nobody_wait(descriptor: int) -> None:
 class LineHandler(logging.Handler):
     """Writes events to a stream's descriptor, each as a line.
 
-    Those for which there is no room are lost; how many is told before the next that goes. Nothing is kept to be written
-    later: the last lines before a crash are the ones that are wanted.
+    Lines for which there is no room are lost; how many is told before the next line that goes. Nothing is kept to be
+    written later: the last lines before a crash are the ones that are wanted.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -50,10 +51,10 @@ class LineHandler(logging.Handler):
         return f"<LineHandler to {self._descriptor}: {self._lost} lines lost>"
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write an event, or count it where nobody reads."""
+        """Write an event, or count it as lost."""
         try:
             line = self.format(record)
-        except Exception:  # noqa: BLE001 - whoever logs must not fail for that
+        except Exception:  # noqa: BLE001 - code that logs must not fail for that
             self.handleError(record)
             return
         if self._lost and self._has_room(0) and self._write(self.format(_told(self._lost))):
@@ -69,7 +70,7 @@ class LineHandler(logging.Handler):
             while left and self._has_room(_TIMEOUT_S):
                 left = left[os.write(self._descriptor, left[:_PIECE_BYTES]) :]
         except OSError:
-            # The reader has gone, or the disk is full.
+            # The reader is gone, or the disk is full.
             pass
         if len(left) < len(data):
             self._is_cut = bool(left)

@@ -28,13 +28,13 @@ _LEAST = {
 }
 """The least level of what libraries say, at whatever level the server logs.
 
-The server tells their steps itself: when it starts and stops, and what has become of a change. Pillow's are several
-for each picture. uvicorn's warnings are of requests that are none, and OpenTelemetry's of headers that are none, which
-anybody could fill the log with.
+The server logs their steps itself: when it starts and stops, and what has become of a change. Pillow logs several lines
+for each picture. uvicorn warns of invalid requests, and OpenTelemetry of invalid headers: any caller could fill the log
+with these.
 """
 
 _SENDERS = ("opentelemetry.exporter.", "opentelemetry.sdk._shared_internal")
-"""How the loggers are called that tell of traces which cannot be sent, for each try and each span."""
+"""How the names of the loggers begin that log traces which cannot be sent, for each try and each span."""
 
 _UNSENT_AGAIN_S = 60.0
 
@@ -130,7 +130,7 @@ def _handler() -> logging.Handler:
     try:
         return LineHandler(sys.stderr)
     except (AttributeError, OSError):
-        # It is closed, or a program's own and no file.
+        # stderr is closed, or an object of a program's own that is no file.
         return logging.StreamHandler(sys.stderr)
 
 

@@ -42,11 +42,11 @@ _HISTOGRAMS: tuple[tuple[str, str, Callable[[Tally], Histogram]], ...] = (
 class Metrics:
     """Reads its sources when it is asked: the functions `of_...` below.
 
-    Each takes its numbers as it is called: on the loop, and so all at one moment. What it gives makes metrics of them
-    as it is gone through: that takes far longer, and is for a thread.
+    Each source takes its numbers when it is called, on the event loop, and so all sources at one moment. It gives an
+    iterable that makes metrics of these numbers, which takes far longer and is done on a thread.
 
-    Every submitted job ends in one outcome, refused among them, or still waits or runs. A stack counts as so many
-    jobs; those of its executions that were cancelled end with the others.
+    Every submitted job ends in one outcome, of which refused is one, or still waits or runs. A stack counts as as many
+    jobs as it has executions; executions that were cancelled end with the others.
     """
 
     def __init__(self, gil_thread: GilThread, *sources: Callable[[], Iterable[Metric]]) -> None:
@@ -61,7 +61,7 @@ class Metrics:
         self._sources.append(source)
 
     def scrape(self) -> Scrape:
-        """Take all numbers at once, but those that the system has of the process."""
+        """Take all numbers at once, except for those that the system has of the process."""
         return Scrape((*[source() for source in self._sources], self._of_process.collect()))
 
     async def text(self) -> bytes:
@@ -71,7 +71,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Scrape:
-    """What all metrics were at one moment. It is gone through once."""
+    """What all metrics were at one moment. It can be iterated over once."""
 
     parts: Sequence[Iterable[Metric]]
 
@@ -145,7 +145,7 @@ def _counted(taken: Sequence[_Counts]) -> Iterator[Metric]:
 
 
 def of_build(version: str, openvino: str) -> Iterable[Metric]:
-    """Give the gauge whose labels tell versions."""
+    """Give the gauge whose labels say which versions run."""
     build = GaugeMetricFamily("inferwire_build_info", "1, labelled with what runs.", labels=("version", "openvino"))
     build.add_metric((version, openvino), 1)
     return (build,)

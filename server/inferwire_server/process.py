@@ -14,8 +14,8 @@ from typing import NoReturn, cast
 import structlog
 import uvloop
 
-# Else lines of gRPC's own stand in the log, by which workers call each other. gRPC reads this as it is imported, which
-# is further down.
+# Without this, grpcio, by which workers call each other, writes lines of its own into the log. It reads the variable
+# when it is imported, which is further down.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 from inferwire_server import logs
@@ -36,7 +36,7 @@ from inferwire_server.workers.role import Role
 log = structlog.stdlib.get_logger()
 
 _END_S = 2.0
-"""How long the calls on threads may take that have not ended when all else has."""
+"""How long calls on threads may take that still run when all else has ended."""
 
 _SWITCH_S = 0.0005
 """How long a thread that computes may keep the GIL from the event loop. With Python's own 5 ms, answers beside 64
@@ -44,15 +44,15 @@ callers with long JSON take 7 to 14 ms, and with this 2 to 5."""
 
 
 _GARBAGE_AFTER = 7000
-"""How many more objects than before there are when Python looks for garbage among them. Its own 700 are what 64 callers
-have in flight: it would look at these again and again, for 8 % of the time of a tiny inference by REST."""
+"""After how many new objects Python looks for garbage among them. Its own 700 are what 64 callers have in flight: it
+would look at these again and again, for 8 % of the time of a tiny inference by REST."""
 
 
 def run_worker(settings: Settings, workers: Workers, role: Role) -> NoReturn:
-    """Serve as one of a server's processes until a signal, or whoever its role heeds, stops it; then end the process.
+    """Serve as one of a server's processes until a signal, or what its role heeds, stops it; then end the process.
 
-    It ends here and now, whatever runs on threads: models are freed there, and some calls do not end. The interpreter
-    would wait for such a thread, or crash if the thread is inside the runtime.
+    The process ends at once, whatever still runs on threads: models are freed there, and some calls do not end. The
+    interpreter would wait for such a thread, or crash if the thread is inside the runtime.
     """
     for descriptor in (1, 2):
         let_nobody_wait(descriptor)
@@ -61,7 +61,7 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> NoReturn:
     keep_big_blocks()
     take_all_that_are_allowed()
     workers.keep_to_share()
-    # What was imported stays: to look through it for garbage, under load every second or two, stops everyone for 50 ms.
+    # What was imported stays: looking through it for garbage, under load every second or two, stops all for 50 ms.
     gc.freeze()
     gc.set_threshold(_GARBAGE_AFTER)
     sys.setswitchinterval(_SWITCH_S)
@@ -88,7 +88,7 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> NoReturn:
 
 
 def openvino_backend(extensions: Sequence[Path] = (), threads: int | None = None) -> Backend:
-    """Import OpenVINO, without the package that reports usage to its makers: a server calls nobody.
+    """Import OpenVINO, without the package that reports usage to its makers: a server makes no calls of its own.
 
     Args:
         extensions: Libraries of further operations.

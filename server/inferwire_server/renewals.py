@@ -23,10 +23,11 @@ _API_KEYS, _CERTIFICATE = "api_keys", "certificate"
 
 
 class Renewals:
-    """Reads the files again that the server has, and knows what has become of them.
+    """Reads keys and certificates again when their files change, and knows whether that has failed.
 
     Attributes:
-        refused: By what they hold, whether those that are there now cannot be used, and what was read before goes on.
+        refused: Whether the files that are there now cannot be used, so that what was read before goes on; by what the
+            files hold.
     """
 
     def __init__(self, settings: Settings, access: AccessService, tls: Tls | None) -> None:
@@ -45,7 +46,7 @@ class Renewals:
         return None if self._tls is None else self._tls.ends_at
 
     def follow(self) -> Iterator[Coroutine[None, None, None]]:
-        """Give what follows the files, each until cancelled."""
+        """Give a coroutine for each file or pair of files, which follows its changes until cancelled."""
         if self._key_file is not None:
             changes, renew = partial(changes_of, (self._key_file,)), partial(self._renew_keys, self._key_file)
             yield follow(changes, renew, "the API keys stay as they were")
@@ -67,7 +68,7 @@ class Renewals:
 
     @contextmanager
     def _reading(self, what: str) -> Generator[None]:
-        """Note whether files are refused, as they are where reading them raises."""
+        """Record whether files are refused: they are if reading them raises."""
         try:
             yield
         except Exception:

@@ -1,4 +1,4 @@
-"""The server from its start to its end: everything comes up in order, works until it is time, and goes in order."""
+"""The server from its start to its end: it starts its parts in order, works until it is stopped, and ends in order."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event, worke
     It says that it is ready once all is loaded and its role lets it work.
 
     Raises:
-        ExceptionGroup: Of all that settings contradict each other in, before anything else is looked at.
-        ServingError: INVALID_INPUT for what a setting names, where it cannot be used.
+        ExceptionGroup: Of all contradictions among the settings, before anything else is looked at.
+        ServingError: INVALID_INPUT if what a setting names cannot be used.
         CannotListen: If a port cannot be opened.
     """
     check(settings)
@@ -156,7 +156,7 @@ async def _drain(server: Composition, sockets: Sockets, followers: Followers, se
     """Send work elsewhere, finish what runs, and only then close the ports: until then callers are told why.
 
     What each kind of connection meets in each step is in a table in docs/operating.md. The gRPC port stays open until
-    the followers have ended: what they answer together with this process comes by it.
+    the followers have ended: calls that they answer together with this process come through it.
     """
     server.services.health.end()
     sockets.other_workers.may_leave()

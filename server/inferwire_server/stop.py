@@ -15,15 +15,16 @@ log = structlog.stdlib.get_logger()
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 _MAY_BE_IGNORED = (signal.SIGHUP, signal.SIGQUIT)
-"""Those that somebody who started the process may have it ignore, as nohup does."""
+"""The signals that whatever starts the process may have it ignore, as nohup does."""
 
 
 @contextmanager
 def stop_on_signals() -> Generator[asyncio.Event, None, None]:
     """Give an event that the first signal to end sets; a second signal ends the process at once.
 
-    SIGHUP is never the second: of a closed terminal it comes from the shell, and again when that has gone. Those that
-    the process has held back until now come here, and later ones find what there was before.
+    SIGHUP never counts as the second: when a terminal closes, it comes from the shell, and again when the shell is
+    gone. Signals that the process has blocked until now are delivered here. When the block is left, the handlers that
+    there were before are in place again.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -31,7 +32,7 @@ def stop_on_signals() -> Generator[asyncio.Event, None, None]:
 
     def received(number: signal.Signals) -> None:
         nonlocal asked
-        # A worker that the first one has told to stop may be sent the same signal as that one, and has to finish, too.
+        # A worker that the lead has told to stop may get the same signal as the lead, and has to finish, too.
         if asked and number == signal.SIGHUP:
             return
         if asked:

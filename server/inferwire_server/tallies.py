@@ -1,4 +1,4 @@
-"""The tallies of all models, by what operators know a model by. Owns which of them there are, and for how long."""
+"""The tallies of all models, by the name and version that operators know. Owns which there are, and for how long."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from inferwire_server.engine.models import Model
 from inferwire_server.repository.catalogue import Served
 
 KEPT_S = 600.0
-"""How long what was counted of a version stays at least once it is gone: whoever scrapes is to see the last of it.
+"""How long what was counted of a version that is gone is kept at least, so that a scrape sees the last of it.
 
-It is forgotten at the end of the period of so long after the one in which it was seen to be gone. Workers, whose clock
-is the same, so forget it together, though each sees it gone at another time; all but one that is gone just as a period
-ends. Where one forgets before the other, the sum of their counters falls, which Prometheus takes for a new start: for
-a rate of all that the other has counted.
+Time is divided into periods of this length. What was counted is forgotten at the end of the period that follows the one
+in which the version was seen to be gone. All workers have the same clock, so they forget it together, although each
+sees the version gone at another time; only for one that goes just as a period ends they may not. If one worker forgets
+before another, the sum of their counters falls. Prometheus takes that for a restart, and so counts all that the other
+worker has counted as if it were new.
 """
 
 
@@ -48,7 +49,7 @@ class Tallies:
         return f"<Tallies: {sum(map(len, self._tallies.values()))}>"
 
     def of(self, device: str, model: ModelKey) -> Tally:
-        """Give what a model's jobs are counted in on a device."""
+        """Give the tally in which a model's jobs on a device are counted."""
         version = labels_of(model)
         if device not in self._tallies.get(version, ()):
             self._forget_gone()
@@ -78,5 +79,5 @@ class Tallies:
 
 
 def labels_of(model: ModelKey) -> tuple[str, str]:
-    """Name a served model and its version; clients' own share one name, since there is no end of them."""
+    """Name a served model and its version. Clients' own models share one name, because there may be any number."""
     return (model.name, model.version) if isinstance(model, Model) and model.version else ("(uploaded)", "")

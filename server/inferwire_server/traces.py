@@ -1,8 +1,8 @@
 """Traces of inferences, sent to an OpenTelemetry collector.
 
 A job is a span: of the trace that its caller's headers name, or else of one of its own. Below it are a span of its time
-in the queue and one of its time in a slot. Where they are sent, and which of them, OpenTelemetry's own variables of the
-environment say, which its SDK reads.
+in the queue and one of its time in a slot. OpenTelemetry's own environment variables, which its SDK reads, say where
+spans are sent, and which of them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FLUSH_S = 2.0
 
 _W3C = TraceContextTextMapPropagator()
 _HEADERS = frozenset(_W3C.fields)
-"""What is read of a request's headers. Baggage is not: it would be kept and logged, and used by nobody."""
+"""The headers of a request that are read. Baggage is not: it would be kept and logged, and nothing would use it."""
 
 
 class Traces:
@@ -75,7 +75,7 @@ class Traces:
         named: dict[str, str] = {}
         for name, value in headers:
             if name in _HEADERS:
-                # Of several, `tracestate` has all entries; several of `traceparent` are none.
+                # Several `tracestate` are joined; several `traceparent` are invalid, and name no trace.
                 named[name] = f"{named[name]},{value}" if name in named else value
         token = attach(_W3C.extract(named, Context()))
         try:
