@@ -1,8 +1,8 @@
-"""How the connections are taken that come to a listening socket: `Accepting`.
+"""Accepts the connections that come to a listening socket: `Accepting`.
 
-Owns those that are on their way in. The event loop's own servers take one at each of its turns, and a turn takes as
-long as all that came during the last: at a busy server the last of a hundred newcomers, which may be a health probe,
-would wait for a hundred turns.
+Owns those that are on their way in. The event loop's own servers accept one connection in each turn of the loop, and a
+turn takes as long as all that came during the last: at a busy server the last of a hundred newcomers, which may be a
+health probe, would wait for a hundred turns.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from inferwire_server.transport.listening import BACKLOG
 log = structlog.stdlib.get_logger()
 
 _MOST_AT_ONCE = 64
-"""How many are taken at a turn of the loop, at most. It takes no longer than some ten small requests do."""
+"""The most connections that are accepted in a turn of the loop: so many take no longer than some ten small requests."""
 
 _AGAIN_S = 0.1
-"""After how long it is tried again where none can be taken."""
+"""How long to wait before trying again if no connection can be accepted."""
 
 _QUIET_S = 60.0
-"""How long nothing is said of that once it was said."""
+"""How long that is not logged again after it was logged."""
 
 LetIn: TypeAlias = Callable[[socket.socket], Coroutine[None, None, None]]
-"""Takes care of a connection that has been taken."""
+"""Takes care of a connection that has been accepted."""
 
 
 class Accepting:
-    """Takes the connections that come to a socket, which is this one's from now on, until it is closed.
+    """Accepts the connections that come to a socket, which it owns from now on, until it is closed.
 
-    Where none can be taken, most likely since the process has too many files open, they wait.
+    If none can be accepted, most likely because the process has too many files open, they wait.
     """
 
     def __init__(self, listener: socket.socket, let_in: LetIn) -> None:
@@ -58,7 +58,7 @@ class Accepting:
         return f"<Accepting: {len(self._entering)} on their way in>"
 
     def close(self) -> None:
-        """Take no more. Those who are on their way in come in."""
+        """Accept no more connections. Those that are on their way in come in."""
         if self._resuming is not None:
             self._resuming.cancel()
         # A socket that is closed has no number any more.
@@ -67,9 +67,10 @@ class Accepting:
             self._listener.close()
 
     async def end(self) -> None:
-        """Take no more, and leave outside whoever is on the way in."""
+        """Accept no more connections, and drop those that are on their way in."""
         self.close()
-        # Who was taken at this very turn has not begun: ended before that, nobody would close the connection.
+        # The task of a connection that was accepted in this very turn has not begun: if it were cancelled before that,
+        # nothing would close the connection.
         await asyncio.sleep(0)
         for task in self._entering:
             task.cancel()
@@ -86,7 +87,7 @@ class Accepting:
             except BlockingIOError:
                 return
             except ConnectionAbortedError:
-                # It has gone before it was taken.
+                # The peer was gone before its connection was accepted.
                 continue
             except OSError as error:
                 self._pause(error)
@@ -106,13 +107,14 @@ class Accepting:
 
 
 def speaking(new: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None = None) -> LetIn:
-    """Begin a protocol on each connection, once it is encrypted where it is to be."""
+    """Begin a protocol on each connection; with `tls`, once it is encrypted."""
     return partial(_speak, new, tls)
 
 
 async def _speak(
     new: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None, connection: socket.socket
 ) -> None:
-    # It fails where the peer has gone, or does not speak TLS as this side does, which it was told. The loop closes it.
+    # This fails if the peer is gone, or does not speak TLS as this side does, which it was told. The loop then closes
+    # the connection.
     with suppress(OSError):
         await asyncio.get_running_loop().connect_accepted_socket(new, connection, ssl=tls)

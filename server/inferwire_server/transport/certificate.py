@@ -1,4 +1,4 @@
-"""What a certificate says: what kind of key it is for, of which gRPC's TLS library takes few, and when it ends."""
+"""Reads of a certificate what kind of key it is for, of which gRPC's TLS library takes few, and when it ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_for_grpc(certificates: bytes) -> bool:
     try:
         return first is not None and _kind(_fields(a2b_base64(first[1]))) in _FOR_GRPC
     except (ValueError, IndexError):
-        return False  # it is not in DER, which gRPC takes alone
+        return False  # it is not in DER, and gRPC takes nothing else
 
 
 def ends_at(certificates: bytes) -> float | None:

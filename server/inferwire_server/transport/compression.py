@@ -1,4 +1,4 @@
-"""Decompression of what peers send, never more than may be taken. What is wrong with it is for each face to say."""
+"""Decompresses what peers send, never more than may be taken. Each face words its own errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Inflated:
     """What has been decompressed.
 
     Attributes:
-        content: The bytes; more than there was room for where there are any more.
+        content: The bytes. If there are more than there was room for, it has a byte more than that.
         is_whole: Whether the stream has come to its end.
-        taken: How many bytes of the data the stream had, of which others may be behind it.
+        taken: How many bytes of the data belong to the stream; others may be behind it.
     """
 
     content: bytes
@@ -27,8 +27,8 @@ class Inflated:
 def inflate(data: memoryview, window_bits: int, room: int, step: int | None = None) -> Inflated:
     """Decompress a stream, at most a byte more than there is room for.
 
-    Most data is one stream, and goes in one piece. Where more may follow it goes in small ones: what a stream leaves of
-    them is copied.
+    Most data is one stream, and is given to zlib in one piece. If other streams may follow, it is given in pieces of
+    `step`, because zlib copies what a stream leaves of a piece.
 
     Raises:
         zlib.error: It is no such stream.

@@ -1,4 +1,4 @@
-"""The end of serving: who is told that it has begun, and which calls it still waits for."""
+"""The end of serving: what is told that it has begun, and how many calls it still waits for."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Drain:
                 await self._idle.wait()
         except TimeoutError:
             return self._running
-        # Others may have begun since: they are sent away at once.
+        # Other calls may have begun since: they are sent away at once.
         return 0
 
     def close(self) -> None:

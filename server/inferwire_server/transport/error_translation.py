@@ -14,7 +14,7 @@ from inferwire_server.transport.message_limits import message_too_large
 def as_serving_error(error: Exception, **where: str) -> ServingError:
     """Turn whatever a call raised into what its caller is told.
 
-    What nobody expected is logged with `where` it was met, and its caller told the id that it is logged under.
+    An unexpected error is logged with `where` it arose, and its caller is told the id under which it is logged.
     """
     if isinstance(error, ServingError):
         return error

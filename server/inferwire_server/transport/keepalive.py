@@ -43,7 +43,7 @@ class _Phase(Enum):
 
 
 class Keepalive:
-    """What is known of one peer. It is alive, too, if it takes what could not be sent at once."""
+    """What is known of one peer. Taking what could not be sent at once is a sign of life, too."""
 
     __slots__ = ("_asked", "_heard_at", "_phase", "_since", "_timeouts", "_unsent")
 
@@ -59,22 +59,22 @@ class Keepalive:
         return f"<Keepalive: {self._phase.name}{', asked' if self._asked else ''}>"
 
     def greeted(self, now: float) -> None:
-        """Record its hello, unless all is said already."""
+        """Record the peer's hello, unless the connection is ending already."""
         if self._phase is _Phase.HELLO:
             self._phase = _Phase.TALK
             self._since, self._heard_at = now, None
 
     def heard(self, now: float) -> None:
-        """Record that something has come: before the hello, that is no reason to wait longer."""
+        """Record that something was received. Before the hello, that is no reason to wait longer."""
         self._heard_at = now
 
     def ending(self, now: float) -> None:
-        """Record that all is said, and nothing is listened to."""
+        """Record that the connection is ending: nothing more is said, and what comes is ignored."""
         self._phase = _Phase.END
         self._since = now
 
     def judge(self, now: float, unsent: int) -> Verdict:
-        """Say what is to be done, with so many bytes waiting to be sent."""
+        """Say what is to be done about the peer; `unsent` is how many bytes wait to be sent to it."""
         heard_at, self._heard_at = self._heard_at, None
         if self._phase is _Phase.TALK and heard_at is not None:
             self._since, self._asked = heard_at, False

@@ -12,7 +12,7 @@ BACKLOG = 2048
 """How many connections may wait to be taken, at any of the server's sockets."""
 
 _PROBES = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
-"""When the system asks whether a silent peer's machine is there: after seconds, every so many, so often."""
+"""TCP keepalive of silent peers: probe after so many seconds, then again after so many, and give up after so many."""
 
 NO_SUCH_NAME = -1
 """Stands among the system's numbers for a host that has no address."""
@@ -61,7 +61,7 @@ def listen(protocol: str, host: str, port: int, *, shares_port: bool) -> socket.
         # Python gives a resolver's errors, whose numbers are negative, as the system's.
         reason = NO_SUCH_NAME if error.errno is not None and error.errno < 0 else error.errno
         raise CannotListen(protocol, host, port, reason) from error
-    # Connections have from their listener how they are probed.
+    # Connections inherit these options from their listener.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _PROBES.items():
         listener.setsockopt(socket.IPPROTO_TCP, option, value)
@@ -69,7 +69,7 @@ def listen(protocol: str, host: str, port: int, *, shares_port: bool) -> socket.
 
 
 def require_free(protocol: str, host: str, port: int) -> None:
-    """Refuse a port at which another server listens that would share it; 0 is any free one.
+    """Refuse a port on which another server listens that would share it; 0 is any free one.
 
     Raises:
         CannotListen: It is not free.
@@ -89,14 +89,14 @@ def _reason_not_to_listen(host: str, port: int) -> int | None:
     except (socket.gaierror, UnicodeError):
         return NO_SUCH_NAME
     reasons = [_reason_not_to_bind(family, address) for family, *_, address in found]
-    # A name may have addresses of which one alone is to be had.
+    # One address of a name is enough, even if its others cannot be had.
     return None if None in reasons else reasons[0]
 
 
 def _reason_not_to_bind(family: int, address: Any) -> int | None:
     try:
         with closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
-            # What is left of connections that have ended is in nobody's way.
+            # Connections that have ended and are in TIME_WAIT do not count.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:

@@ -10,20 +10,20 @@ FEW = 4096
 
 
 def check_few(what: str, count: int) -> None:
-    """Check of how many things a request is made: nobody else has a turn until all of them are read.
+    """Check how many things a request has: until all of them are read, no other call has a turn.
 
     Raises:
-        ServingError: INVALID_INPUT for more of them than anybody has.
+        ServingError: INVALID_INPUT for more than any request needs.
     """
     if count > FEW:
         raise invalid_input(f"there are {count} {what}, expected at most {FEW}")
 
 
 def checked(message: bytes, limit: int) -> bytes:
-    """Give an answer that is to be sent.
+    """Give an answer that is to be sent, once its size is checked.
 
     Raises:
-        ServingError: TOO_LARGE if it is no message any more.
+        ServingError: TOO_LARGE if it does not fit in a message.
     """
     if len(message) > limit:
         raise answer_too_large(len(message), limit)
@@ -40,7 +40,7 @@ def message_too_large(byte_size: int, limit: int) -> ServingError:
 
 
 def answer_too_large(byte_size: int, limit: int) -> ServingError:
-    """Refuse an answer that is no message any more."""
+    """Refuse an answer that does not fit in a message."""
     return ServingError(
         Code.TOO_LARGE,
         f"the answer has {byte_size} bytes, at most {limit} fit in a message; ask for fewer outputs, "

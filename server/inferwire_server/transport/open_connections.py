@@ -10,7 +10,7 @@ C = TypeVar("C")
 
 
 class OpenConnections(Generic[C]):
-    """Connections from their beginning to their end. They may come and go while one goes through them."""
+    """Connections from their beginning to their end. They may come and go while they are iterated over."""
 
     def __init__(self) -> None:
         self._open: set[C] = set()
@@ -26,11 +26,11 @@ class OpenConnections(Generic[C]):
         return iter(tuple(self._open))
 
     def add(self, connection: C) -> None:
-        """Take note of one that begins."""
+        """Record a connection that begins."""
         self._open.add(connection)
 
     def discard(self, connection: C) -> None:
-        """Take note of one that ends."""
+        """Record a connection that ends."""
         self._open.discard(connection)
         if not self._open:
             self._are_gone.set()

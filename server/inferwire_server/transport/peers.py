@@ -20,6 +20,6 @@ def peer_of(transport: asyncio.BaseTransport) -> str:
 
 
 def address_of(peer: str) -> str:
-    """Give the address of a peer without its port; all that is said of one that has none."""
+    """Give the address of a peer without its port; all of `peer` if it has none."""
     host = peer.partition(":")[2].rpartition(":")[0]
     return host.strip("[]") or peer

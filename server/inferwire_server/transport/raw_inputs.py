@@ -1,4 +1,4 @@
-"""Inputs whose bytes stand beside the head of a request, in either protocol."""
+"""Inputs whose bytes stand beside the head of a request, for inferwire.v1 and the Open Inference Protocol alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RawInput:
     shape: tuple[int, ...]
 
     def filled(self, data: bytes | memoryview, count: int) -> Tensor:
-        """Give the tensor, or the rows of so many executions in one."""
+        """Give the tensor, or one with the rows of `count` executions."""
         shape = self.shape if count == 1 else (self.shape[0] * count, *self.shape[1:])
         return Tensor(self.element_type, shape, data)
 

@@ -16,12 +16,12 @@ _LONGEST = 128
 
 
 def is_loggable(given: str) -> bool:
-    """Whether a caller's id is one that one would want in a log."""
+    """Whether a caller's id may be written to the log: it is short, and printable ASCII."""
     return 0 < len(given) <= _LONGEST and given.isascii() and given.isprintable()
 
 
 class RequestIds:
-    """Names requests."""
+    """Gives requests their ids."""
 
     def __init__(self) -> None:
         # Asking the system for randomness each time costs as much as parsing a request.

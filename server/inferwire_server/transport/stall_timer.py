@@ -1,4 +1,4 @@
-"""How long a peer has made no progress with what it is waited for: `StallTimer`. Time is an argument."""
+"""How long a peer that is waited for has made no progress: `StallTimer`. Time is an argument."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class StallTimer:
         return f"<StallTimer: {'stopped' if self._progress is None else f'since {self._since:.1f}'}>"
 
     def stop(self) -> None:
-        """Record that it is not the peer who is waited for."""
+        """Record that the peer is not waited for."""
         self._progress = None
 
     def is_overdue(self, progress: object, now: float, limit_s: float) -> bool:
-        """Whether the peer has been exactly so far, at every look, for at least the limit."""
+        """Whether the peer's progress has been the same at every look for at least the limit."""
         if self._progress is None or self._progress != progress:
             self._progress, self._since = progress, now
             return False

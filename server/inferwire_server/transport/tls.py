@@ -15,14 +15,14 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.transport.certificate import ends_at, is_for_grpc
 
 _HTTP, _GRPC = "http/1.1", "h2"
-"""What the ports speak, as connections with TLS agree on it."""
+"""What the ports speak, by the names of TLS's protocol negotiation (ALPN)."""
 
 _CERTIFICATE = re.compile(rb"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----")
 _PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----")
 """How what the files are to hold begins in PEM."""
 
 _STRANGERS = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
-"""What the TLS library says of a certificate and another's key, of the same kind or not."""
+"""What the TLS library says of a certificate and the key of another, of the same kind or not."""
 
 
 class Tls:
@@ -55,11 +55,11 @@ class Tls:
 
     @property
     def ends_at(self) -> float | None:
-        """When the certificate ends, in seconds since the epoch; None where it does not say so as others do."""
+        """When the certificate ends, in seconds since the epoch; None if that cannot be read."""
         return ends_at(self._shown.pems.certificate)
 
     def renew(self) -> bool:
-        """Read the files again, and say whether they are others; if they cannot be used, nothing changes.
+        """Read the files again, and say whether they have changed; if they cannot be used, nothing changes here.
 
         Raises:
             ServingError: INVALID_INPUT, as at first.
@@ -112,7 +112,7 @@ class _Shown:
 
 
 class _Unusable(Exception):
-    """What the files hold is none for both ports, for this reason."""
+    """What the files hold cannot be used for both ports, for this reason."""
 
 
 def _shown(pems: _Pems) -> _Shown:
@@ -127,7 +127,7 @@ def _shown(pems: _Pems) -> _Shown:
 
 @contextmanager
 def _as_file(content: bytes) -> Generator[str]:
-    """Give a path to what was read: the TLS library takes files alone, and those on disk may be others by then."""
+    """Give a path to what was read: the TLS library takes only files, and those on disk may have changed since."""
     with os.fdopen(os.memfd_create("inferwire-tls"), "wb", buffering=0) as file:
         file.write(content)
         yield f"/proc/self/fd/{file.fileno()}"
@@ -138,9 +138,10 @@ def _no_password() -> bytes:
 
 
 def _front(protocol: str, shown: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """Make what a port is opened with: each connection shows what is shown then, whether it names a host or not.
+    """Make the context with which a port is opened: each connection shows the certificate that is current then.
 
-    A context into which another certificate is loaded keeps the one before, where its key is of another kind.
+    It does so whether the peer names a host or not. The certificate is not loaded into this context itself, because a
+    context keeps its certificate beside a new one whose key is of another kind.
     """
 
     def show(connection: ssl.SSLObject, _name: str | None, _front: ssl.SSLContext) -> None:

@@ -1,4 +1,4 @@
-"""Trace context: how transports make a request's work part of the trace that its headers name. They do not read it."""
+"""Trace context: how transports make a request's work part of the trace that its headers name, without reading it."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 JoinTrace: TypeAlias = Callable[[Iterable[tuple[str, str]]], AbstractContextManager[None]]
-"""Has whatever is submitted inside belong to the trace that a request's headers name."""
+"""Has jobs that are submitted inside belong to the trace that a request's headers name."""

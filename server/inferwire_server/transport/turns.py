@@ -1,7 +1,7 @@
-"""When connections go on on which more has come than is taken at once: a few in each turn of the event loop.
+"""The turns of connections that have received more than is taken in at once: a few in each turn of the event loop.
 
-Else one of them could keep everybody else waiting: each call that begins takes some of the next turn, and hundreds may
-come in one piece, or thousands of executions in one message of a session.
+Otherwise one of them could keep all others waiting: each call that begins takes some of the loop's next turn, and
+hundreds may come in one piece, or thousands of executions in one message of a session.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 _MOST_GOING_ON = 4
-"""How many times connections go on in one turn, which may be the same connection each time.
+"""How many times connections go on in one turn of the loop. It may be the same connection each time.
 
-Fewer would have calls that come together run in smaller batches.
+With fewer, calls that come together would run in smaller batches.
 """
 
 
 class Waiting(Protocol):
-    """A connection on which more has come."""
+    """A connection that has received more than was taken in."""
 
     def go_on(self) -> None:
-        """Take some of what has come, and wait again if that was not all."""
+        """Take in some of what was received, and wait again if that was not all."""
         ...
 
 
@@ -31,7 +31,7 @@ def _call_soon(call: Callable[[], None]) -> None:
 
 
 class Turns:
-    """The connections that wait to go on, those first that have waited longest. `call_soon` calls in the next turn."""
+    """The connections that wait to go on, the longest waiting first. `call_soon` calls in the loop's next turn."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object] = _call_soon) -> None:
         self._call_soon = call_soon

@@ -70,7 +70,7 @@ def _listens(path: Path) -> bool:
 
 
 def _bind(bind: Callable[[Path], object], path: Path, cannot: str) -> tuple[int, int] | None:
-    # Between being made and being given its mode, the file is nobody's but its owner's.
+    # Until the file is given its mode, only its owner may use it.
     mask = os.umask(0o177)
     try:
         bind(path)
@@ -85,7 +85,7 @@ def _bind(bind: Callable[[Path], object], path: Path, cannot: str) -> tuple[int,
 
 
 def _clear(path: Path, identity: tuple[int, int] | None) -> None:
-    """Remove the socket, unless there is another's by now; that it stays is no reason not to end as ever."""
+    """Remove the socket, unless there is another's by now. If it cannot be removed, the server ends all the same."""
     try:
         if _identity(path) == identity:
             path.unlink()

@@ -48,7 +48,7 @@ async def taking_connections(crew: Crew, take_over: TakeOver, limit_s: float = L
 
 
 async def _receive(take_over: TakeOver, limit_s: float, visitor: socket.socket) -> None:
-    """Receive a connection from whoever may enter the folder of the listener's socket: this server's user."""
+    """Receive a connection from a process that may enter the folder of the listener's socket: of this server's user."""
     with visitor:
         try:
             async with asyncio.timeout(limit_s):

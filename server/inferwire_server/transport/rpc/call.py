@@ -186,7 +186,7 @@ class RpcCall:
             self._end()
 
     def refuse(self, error: ServingError | RpcStatus) -> None:
-        """Refuse what has come: at once, or if the method takes a stream, when the call reads it."""
+        """Refuse what was received: at once, or if the method takes a stream, when the call reads it."""
         if self._method.takes_stream:
             self._inbox.fail(error)
             return

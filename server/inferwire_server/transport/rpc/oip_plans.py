@@ -115,7 +115,7 @@ def decode_parameters(parameters: Mapping[str, pb.InferParameter | pb.ModelRepos
     """Read parameters of a request, a tensor or a load; pass over those without a value.
 
     Raises:
-        ServingError: INVALID_INPUT for more of them than anything has.
+        ServingError: INVALID_INPUT for more parameters than any request needs.
     """
     check_few("parameters", len(parameters))
     decoded: dict[str, Any] = {}

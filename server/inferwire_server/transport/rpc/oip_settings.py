@@ -13,7 +13,7 @@ def decode_log_settings(request: pb.LogSettingsRequest) -> dict[str, object]:
     """Read settings; one without a value is None, which none of them can be.
 
     Raises:
-        ServingError: INVALID_INPUT for more of them than anybody has.
+        ServingError: INVALID_INPUT for more settings than any request needs.
     """
     check_few("settings", len(request.settings))
     found: dict[str, object] = {}
@@ -32,7 +32,7 @@ def decode_trace_settings(request: pb.TraceSettingRequest) -> dict[str, Sequence
     """Read settings; one without values is to be the default.
 
     Raises:
-        ServingError: INVALID_INPUT for more of them than anybody has.
+        ServingError: INVALID_INPUT for more settings than any request needs.
     """
     check_few("settings", len(request.settings))
     return {name: setting.value for name, setting in request.settings.items()}

@@ -22,7 +22,7 @@ class FrameWriter:
     """Writes on a plain socket.
 
     Attributes:
-        has_room: Whether the peer takes what was written. While it does not, what is written all the same waits here.
+        has_room: Whether the peer takes what was written. While it does not, what is still written waits in memory.
     """
 
     __slots__ = ("_transport", "has_room")
