@@ -101,12 +101,12 @@ def _tell_reasons_in_short(
 
 
 def _begin_with_event(_logger: object, _method: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Put first what people look for, and what is left of a line that something has cut."""
+    """Put the fields first that people look for: they are what remains of a line that is cut short."""
     return {name: fields[name] for name in _FIRST if name in fields} | dict(fields)
 
 
 class UnsentTraces(logging.Filter):
-    """Lets one line a minute through of those that traces cannot be sent, and says in it what to look at."""
+    """Lets one line a minute through of those that say that traces cannot be sent, and adds what to look at."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         super().__init__()

@@ -88,7 +88,7 @@ class Traces:
         return JobTrace(self._tracer, get_current(), self._clock)
 
     async def close(self) -> None:
-        """Send what is left, but not for ever."""
+        """Send the spans that are left, but not for ever."""
         sending = asyncio.ensure_future(asyncio.to_thread(self._provider.shutdown))
         await asyncio.wait([sending], timeout=_FLUSH_S)
         if sending.done():

@@ -229,7 +229,7 @@ class Device:
         self._arm_timer()
 
     def _apply(self, effects: list[Effect], *, at_once: bool = False) -> None:
-        """Carry out effects in the order in which they were decided, and then those that they lead to.
+        """Carry out effects in the order in which they were decided, and then the effects that these lead to.
 
         With `at_once`, if there is one effect and it starts a run on the loop, the run may have ended on return.
         """

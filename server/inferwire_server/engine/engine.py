@@ -192,7 +192,7 @@ class Engine:
             await asyncio.shield(self.begin_unload(model, error))
 
     def begin_unload(self, model: Model, error: ServingError | None) -> asyncio.Future[None]:
-        """Begin to unload a model, and give a future that is done when it is freed. It goes on if nobody waits."""
+        """Begin to unload a model, and give a future that is done when it is freed, whether it is awaited or not."""
         self._models.discard(model)
         if (idleness := self._idleness.pop(model, None)) is not None:
             idleness.end()

@@ -152,7 +152,7 @@ class Entry:
             there = _model_files(self.location)
             files = [file for file in there if name in (None, file.name)]
             for file in files:
-                file.stat()  # a folder may let its names be read and not let anybody enter it
+                file.stat()  # the names in a folder may be readable although it may not be entered
         except OSError as error:
             raise ServingError(Code.MODEL_FAILED, unreadable(error)) from error
         if any(file.name == SAVED_MODEL for file in files):
