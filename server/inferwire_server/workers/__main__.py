@@ -5,8 +5,8 @@ from __future__ import annotations
 from inferwire_proto.ending_signals import end_at_once, hold_back
 
 if __name__ == "__main__":
-    # Who stops a service sends a signal to each of its processes, as systemd does. The lead, too, has been sent it, and
-    # tells this one to end; it takes what ends by itself for lost.
+    # A service manager such as systemd sends the signal that stops a service to each of its processes. The lead gets
+    # it, too, and tells this one to end; a follower that ends by itself it would take for lost.
     hold_back("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
     end_at_once("SIGINT")
 
@@ -27,14 +27,14 @@ log = structlog.stdlib.get_logger()
 
 
 def main() -> None:
-    """Follow orders until the lead says that it is time to stop, or has gone."""
+    """Follow orders until the lead says that it is time to stop, or is gone."""
     try:
         # Unbuffered: what the lead says after its orders is not to be read with them.
         with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as told:
-            orders: Orders = pickle.load(told)  # noqa: S301 - from nobody but the process that started this one
-    except (EOFError, pickle.UnpicklingError):  # the lead has gone, or ends before it has given any
+            orders: Orders = pickle.load(told)  # noqa: S301 - only the process that started this one can send them
+    except (EOFError, pickle.UnpicklingError):  # the lead is gone, or ends before it has given any
         return
-    # Whatever else is written to the standard output is not for the lead.
+    # Standard output is the way to the lead: whatever else is written there goes to standard error.
     report = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     lead = _Lead(sys.stdin.fileno(), report)
@@ -71,7 +71,7 @@ class _Lead:
             case followers.STOP:
                 stop.set()
             case followers.ASK:
-                # If the lead has gone meanwhile, this process ends as it reads on.
+                # If the lead is gone by now, this process ends when it reads on.
                 with suppress(BrokenPipeError):
                     os.write(self._report, followers.HERE)
             case _:

@@ -1,7 +1,7 @@
 """The lead's side of the other workers: processes that it starts, and that end when it does.
 
-A follower is told what to do on its standard input, which stays open until it has ended, and says on its standard
-output when callers find it on the ports.
+A follower is told what to do on its standard input, which stays open until the follower has ended. On its standard
+output it says when it is ready and, when it is asked, that it is there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ READY, HERE = b"ready\n", b"here\n"
 """What a follower says: once, that it is ready, and later, whenever it is asked, that it is there."""
 
 WORK, ASK, STOP = b"w", b"a", b"s"
-"""What it is told after its orders, a byte each: that all are ready, to say that it is there, and to end."""
+"""What a follower is told after its orders, a byte each: that all are ready, to say that it is there, and to end."""
 
 _MARGIN_S = 10.0
 """How much longer than its grace a follower may take to end."""
@@ -54,12 +54,12 @@ class _Follower:
     has_answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     def tell(self, content: bytes) -> None:
-        """Tell it something; nothing where it has ended."""
+        """Tell it something; do nothing if it has ended."""
         if not self.told.is_closing():
             self.told.write(content)
 
     async def listen(self) -> None:
-        """Take note of what it says, until it has ended."""
+        """Record what it says, until it has ended."""
         while word := await self.says.readline():
             (self.is_ready if word == READY else self.has_answered).set()
 
@@ -91,7 +91,7 @@ class WorkerEnded(ChildProcessError):
 
 
 class Followers:
-    """The other workers' processes, which run inside `async with`; none where this is not the lead.
+    """The other workers' processes, which run inside `async with`; none if this process is not the lead.
 
     Their processes start at once, since that takes a while, and wait for their orders.
     """
@@ -127,14 +127,14 @@ class Followers:
         await self.have_ended()
 
     def begin(self, settings: Settings) -> None:
-        """Have them listen, by these settings, and take no work yet."""
+        """Give them their orders: to listen, by these settings, and to take no work yet."""
         self._have_orders = True
         for follower in self._followers:
             workers = replace(self._workers, crew=replace(self._workers.crew, index=follower.index))
             follower.tell(pickle.dumps(Orders(settings, workers)))
 
     async def are_ready(self) -> None:
-        """Wait until all accept callers, which those tell who are attended to.
+        """Wait until all accept callers. `attend` has to run meanwhile: it listens to what they say.
 
         If one ends before, this waits for ever, and `until_one_ends` raises.
         """
@@ -145,7 +145,7 @@ class Followers:
         self._tell_all(WORK)
 
     async def attend(self) -> None:
-        """Listen to those that have their orders, and ask: one that hangs is ended, and `until_one_ends` raises."""
+        """Listen to them, and ask them whether they are there: one that hangs is killed, so `until_one_ends` raises."""
         listening = (follower.listen() for follower in self._followers)
         await asyncio.gather(*listening, *(attend(follower, self._limits) for follower in self._followers))
 
@@ -153,7 +153,7 @@ class Followers:
         """Wait until a follower ends without being told to; return at once if there are no followers.
 
         Raises:
-            WorkerEnded: It has come.
+            WorkerEnded: A follower has ended.
         """
         waiting = {asyncio.ensure_future(each.process.wait()): each for each in self._followers}
         if not waiting:
@@ -175,7 +175,7 @@ class Followers:
             follower.told.close()
 
     async def have_ended(self) -> None:
-        """Wait for the end of those that were told to stop; what takes much longer than its grace is killed."""
+        """Wait for the end of followers that were told to stop; kill one that takes much longer than its grace."""
         await asyncio.gather(*map(self._ended, self._followers))
 
     def _tell_all(self, word: bytes) -> None:
@@ -183,14 +183,14 @@ class Followers:
             follower.tell(word)
 
     async def _start(self, index: int) -> _Follower:
-        # Nothing is imported from the folder that the operator happens to be in.
+        # With -P, nothing is imported from the folder that the operator happens to be in.
         command = (sys.executable, "-P", "-m", "inferwire_server.workers")
-        # What a terminal sends is for the lead, who tells the others.
+        # In a session of its own: signals from a terminal are for the lead, which tells the others.
         try:
             process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, start_new_session=True)
         except OSError as error:
             raise ChildProcessError(f"worker {index + 1} cannot be started: {error.strerror}") from error
-        # The event loop has had the new process's standard error wait again, which is this one's as well.
+        # The event loop has made the new process's standard error blocking again, and this process shares it.
         let_nobody_wait(2)
         told, says = process.stdin, process.stdout
         if told is None or says is None:

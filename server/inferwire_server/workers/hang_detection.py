@@ -18,9 +18,9 @@ log = structlog.stdlib.get_logger()
 class HangLimits:
     """How long a worker may be silent, counted in rounds and not by a clock.
 
-    Where the whole machine or container stands still for a while, and so the lead, that is no more than a round. Models
-    are loaded on threads, so that nothing that a worker does keeps it from answering for long: the longest wait is many
-    times what a machine under load has been seen to need.
+    If the whole machine or container stands still for a while, so does the lead, and that counts as one round at most.
+    Models are loaded on threads, so nothing that a worker does keeps it from answering for long: the longest wait is
+    many times what a machine under load has been seen to need.
 
     Attributes:
         round_s: How long a round is, in seconds: of waiting for an answer, and of leaving a worker in peace after one.

@@ -1,6 +1,6 @@
-"""The processes that a server is, and on which cores each computes: a runtime takes as many as its process may use.
+"""The processes of a server, and on which cores each computes: a runtime takes as many as its process may use.
 
-A container's limit is often none of cores, but of their time, which a runtime does not see.
+A container's limit is often not one of cores but of CPU time, which a runtime does not see.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Workers:
     """A crew as processes of one machine: each computes on its share of the cores, and has its name in the log.
 
     Attributes:
-        cores: Those that all of them together may use.
+        cores: The cores that all workers together may use.
     """
 
     crew: Crew = ALONE
@@ -34,10 +34,11 @@ class Workers:
     def threads(self, cpu_limit: float | None) -> int | None:
         """Say how many threads are to compute in this process; None for one on each core that it may use.
 
-        More than there is time for would all be stopped together, again and again, until the next period of it.
+        If there were more threads than CPU time for them, the system would stop all of them together, again and again,
+        until the next period of the limit.
 
         Args:
-            cpu_limit: How many CPUs' time the whole server may have; None where nothing limits it.
+            cpu_limit: How many CPUs' time the whole server may have; None if nothing limits it.
         """
         if cpu_limit is None:
             return None
@@ -56,7 +57,7 @@ def workers_of(settings: Settings) -> Workers:
 
 
 def share(cores: Collection[int], index: int, count: int) -> frozenset[int]:
-    """Give a worker its part of the cores, neighbours together; all of them where there are fewer than workers."""
+    """Give a worker its part of the cores, neighbours together; all cores if there are fewer of them than workers."""
     in_order = sorted(cores)
     if len(in_order) < count:
         return frozenset(in_order)

@@ -1,4 +1,4 @@
-"""The role of a process in its server: when it may begin to work, and who may stop it besides signals."""
+"""The role of a process in its server: when it may begin to work, and what may stop it besides signals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Role(Protocol):
-    """What a process is among those of a server."""
+    """What a process is among the processes of a server."""
 
     async def lets_work(self) -> None:
         """Wait until this process, which has loaded its models, may say that it is ready."""
@@ -20,10 +20,10 @@ class Role(Protocol):
 
 
 class Alone:
-    """A process that heeds nobody: the only one, or the first of several."""
+    """A process that takes no orders: the only one, or the lead of several."""
 
     async def lets_work(self) -> None:
-        """Wait for nobody."""
+        """Wait for nothing."""
 
     def stops(self, stop: asyncio.Event) -> AbstractContextManager[None]:
         """Leave it to signals."""
