@@ -1,4 +1,4 @@
-"""What a server has of its machine: files and folders, memory that callers share, and what the process may take.
+"""What a server uses of its machine: files and folders, memory that callers share, and what the process may take.
 
 - Files: `api_key_file`, uploaded `blobs`, the process's `own_folder`, and `watch`, which tells of changes.
 - Memory of others: `lent_memory` of SDK clients, `shared_segments` that callers register.

@@ -23,7 +23,7 @@ class _Digest(Protocol):
 
 
 _BYTES_OF_A_FILE = 4096
-"""What a blob counts beside its content, and a link to one, and a folder: they take a block, or a name."""
+"""What a blob counts for besides its content, and what a link and a folder count for: they take a block, or a name."""
 
 
 class BlobLimits(NamedTuple):
@@ -88,7 +88,8 @@ class BlobStore:
         self._holders[digest] -= 1
         if self._holders[digest] == 0:
             del self._holders[digest]
-            # What is to go is not in the way of what comes by the same hash. A file that stays goes with the folder.
+            # Renamed first, so that it is not in the way of a new blob of the same hash. If that fails, the file stays
+            # until the store's folder is removed.
             scratch = self._scratch(digest)
             with suppress(OSError):
                 self._path(digest).rename(scratch)
@@ -124,7 +125,7 @@ class BlobStore:
         finally:
             if linking.done():
                 self._remove(folder, taken, blobs)
-            else:  # whoever asked has gone, and the thread goes on
+            else:  # the caller was cancelled, and the thread goes on
                 linking.add_done_callback(lambda _: self._remove(folder, taken, blobs))
 
     def _link(self, folder: Path, files: Mapping[str, bytes]) -> None:
@@ -140,7 +141,7 @@ class BlobStore:
                     raise invalid_input(f"'{name}' is taken by another of the model's files") from error
 
     async def _take_room(self, byte_size: int, what: str) -> None:
-        """Count what is going to be written. What is being removed may have to go first."""
+        """Count what is going to be written. If there is no room, wait for what is being removed."""
         while self._byte_size + byte_size > self._limits.of_all and self._begun:
             await asyncio.wait(self._begun, return_when=asyncio.FIRST_COMPLETED)
         if self._byte_size + byte_size > self._limits.of_all:
@@ -152,9 +153,9 @@ class BlobStore:
         self._byte_size += byte_size
 
     def _remove(self, path: Path, counted: int, held: Iterable[bytes] = ()) -> None:
-        """Remove a file or a folder on a thread, which takes seconds where it is large.
+        """Remove a file or a folder on a thread, which takes seconds if it is large.
 
-        It counts until it is gone, and so long holds what it links to.
+        Until it is gone, it counts, and the blobs that it links to stay held.
         """
 
         def gone(_: asyncio.Future[None]) -> None:
@@ -168,14 +169,14 @@ class BlobStore:
             self.release(digest)
 
     def _begin(self, call: Callable[[], None]) -> asyncio.Future[None]:
-        """Begin a call on a thread, which ends whether anybody waits for it or not."""
+        """Begin a call on a thread. It runs to its end even if nothing awaits it."""
         begun = asyncio.get_running_loop().run_in_executor(None, call)
         self._begun.add(begun)
         begun.add_done_callback(self._begun.discard)
         return begun
 
     def _scratch(self, digest: bytes) -> Path:
-        """Name a file that nobody looks for."""
+        """Name a file that is found under no blob's name."""
         return self._path(digest).with_suffix(f".{next(self._numbers)}")
 
     def _path(self, digest: bytes) -> Path:
@@ -192,7 +193,7 @@ def _remove(path: Path) -> None:
 
 
 async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
-    """Write the chunks off the loop and check what they are."""
+    """Write the chunks off the loop, and check their size and hash."""
     content, written = sha256(), 0
     _begin(path)
     async for chunk in chunks:
@@ -207,15 +208,15 @@ async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterato
 
 
 def _begin(path: Path) -> None:
-    """Make an empty file: at once, so that none is made behind the back of who gives it up."""
+    """Make an empty file: on the loop, so that none is made after its upload was given up and the file removed."""
     with _on_disk("the upload"):
         path.touch()
 
 
 def _append(path: Path, chunk: bytes, content: _Digest) -> None:
-    """Write a chunk at the end of a file, which is closed between them: so that what fails is known to be the disk.
+    """Write a chunk at the end of a file. It is closed between chunks, so that a failure is known to be the disk's.
 
-    One that is gone, since its upload was given up meanwhile, is not made again.
+    A file that is gone, because its upload was given up meanwhile, is not made again.
     """
     content.update(chunk)
     with _on_disk("the upload"), path.open("r+b") as file:
@@ -225,7 +226,7 @@ def _append(path: Path, chunk: bytes, content: _Digest) -> None:
 
 @contextmanager
 def _on_disk(what: str) -> Generator[None]:
-    """Do what the disk may refuse, for want of room as a rule.
+    """Do what the disk may refuse, most often because it is full.
 
     Raises:
         ServingError: TOO_LARGE with the system's reason.

@@ -1,8 +1,8 @@
 """What this process's control groups leave it of the machine: a container's, a systemd unit's, and those around them.
 
-A group limits all that is in it, groups of its own included. So the least of the limits counts, from the process's own
-group up to the outermost that can be seen. Linux has two interfaces to them: by the newer one all groups are in one
-tree, by the older one each controller (memory, cpu) has a tree of its own.
+A group limits all that is in it, including the groups in it. So the least of the limits counts, from the process's own
+group up to the outermost that can be seen. Linux has two interfaces to them: in the newer one all groups are in one
+tree, in the older one each controller (memory, cpu) has a tree of its own.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class ControlGroups:
 
     @property
     def memory_bytes(self) -> int | None:
-        """How much memory there may be; None where nothing limits it."""
+        """How much memory the process may take; None if nothing limits it."""
         return min(filter(None, map(_memory_bytes, self._of("memory"))), default=None)
 
     @property
     def cpus(self) -> float | None:
-        """How many CPUs' time there may be, however many a process may run on; None where nothing limits it."""
+        """How many CPUs' time the process may have, on however many it may run; None if nothing limits it."""
         return min(filter(None, map(_cpus, self._of("cpu"))), default=None)
 
     def _of(self, controller: str) -> Iterator[Path]:
@@ -53,7 +53,7 @@ def _memory_bytes(group: Path) -> int | None:
 
 
 def _cpus(group: Path) -> float | None:
-    """Read how many CPUs a group's time of each period comes to."""
+    """Read how many CPUs' time a group may have: its quota in each period, divided by the period."""
     older = (group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us")
     match _text(group / "cpu.max").split() or [word for file in older for word in _text(file).split()]:
         case [quota, period] if quota.isdecimal():
@@ -71,4 +71,4 @@ def _text(file: Path) -> str:
 
 
 OWN_GROUPS = ControlGroups()
-"""Those of this process."""
+"""The control groups of this process."""

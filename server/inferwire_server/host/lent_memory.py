@@ -1,8 +1,8 @@
-"""Memory that a client on this host lends: whether the file it names is what it says, and its mapping.
+"""Memory that a client on this host lends: checks that the file it names is what it says, and maps it.
 
-The number of a process and that of one of its files may mean something else here than to the client, as where they
-are numbered apart, or something that is none of its business. So nothing is opened before it is known to be a file
-for this purpose, and nothing is read of it beyond a nonce until that proves it to be the client's.
+A process's number and its file descriptor's may mean something else here than to the client, for example in another PID
+namespace, or name a file that is none of the client's. So nothing is opened before it is known to be a file for this
+purpose, and nothing but a nonce is read of it until that proves it to be the client's.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SHOWN_AS = f"/memfd:{NAME} (deleted)"
 
 
 def open_loan(loan: Loan, user: int | None = None) -> Bytes:
-    """Map what is lent; it stays mapped as long as somebody holds a view of this. The nonce is left out.
+    """Map what is lent, without the nonce. It stays mapped as long as a view of it is held.
 
-    It has to be this process's `user`'s, if no other is named: what changes while it is read can do harm.
+    The file has to belong to `user`, by default this process's own: memory that changes while it is read can do harm.
 
     Raises:
         ServingError: PERMISSION_DENIED for a file that cannot be opened from here, or is another user's; INVALID_INPUT
@@ -67,7 +67,7 @@ def _opened(loan: Loan) -> Generator[int]:
 
 
 def _open(loan: Loan) -> int:
-    """Open the file, once it is known that to open it does nothing."""
+    """Open the file, once it is known that opening it has no effect."""
     found = os.open(f"/proc/{loan.pid}/fd/{loan.descriptor}", os.O_PATH | os.O_CLOEXEC)
     try:
         itself = Path(f"/proc/self/fd/{found}")
@@ -90,19 +90,19 @@ def _check(descriptor: int, loan: Loan, user: int) -> None:
     if status.st_size != loan.byte_size:
         raise invalid_input(f"{loan} has {status.st_size} bytes, expected the {loan.byte_size} that the call says")
     if os.fstatvfs(descriptor).f_bsize != PAGESIZE:
-        # Of huge pages there may be none left for one that was given back: to read there would end this process.
+        # If a huge page was given back, there may be none left to replace it: reading there would end this process.
         raise invalid_input(f"{loan} is made of huge pages, expected ordinary ones")
 
 
 def _mapped(descriptor: int, loan: Loan) -> Bytes | None:
-    """Map the file; nothing where its nonce is another."""
+    """Map the file; None if it does not end with the nonce."""
     try:
         content = Mapping(descriptor, loan.byte_size).bytes
     except OSError as error:
         raise ServingError(
             Code.TOO_LARGE, f"there is no room for the {loan.byte_size} bytes of {loan}: {error.strerror}"
         ) from error
-    # Nothing of ours writes there; whether an inference can is the mapping's business.
+    # The server writes nothing there. That an inference cannot either is up to the mapping.
     content.flags.writeable = False
     is_the_clients = compare_digest(content[-NONCE_BYTES:].tobytes(), loan.nonce)
     return content[:-NONCE_BYTES] if is_the_clients else None

@@ -10,7 +10,7 @@ from tempfile import gettempdir
 from inferwire_server.host.control_groups import OWN_GROUPS, ControlGroups
 
 _MOUNTS = Path("/proc/self/mountinfo")
-"""What is mounted: a line each with the number of its device, and after a dash of what type it is."""
+"""What is mounted: a line for each, with the number of its device and, after a dash, its type."""
 
 
 def memory_bytes(groups: ControlGroups = OWN_GROUPS) -> int:
@@ -20,14 +20,14 @@ def memory_bytes(groups: ControlGroups = OWN_GROUPS) -> int:
 
 
 def free_temporary_bytes(groups: ControlGroups = OWN_GROUPS) -> int:
-    """Say how much is free where temporary files are; a quarter of the memory at most if that is where they are."""
+    """Say how much is free where temporary files are; if they are in memory, a quarter of the memory at most."""
     folder = Path(gettempdir())
     free = disk_usage(folder).free
     return min(free, memory_bytes(groups) // 4) if _is_in_memory(folder) else free
 
 
 def _is_in_memory(folder: Path) -> bool:
-    """Whether a folder's files take memory: the system counts what is free there, and not what a container may have."""
+    """Whether a folder's files take memory: of that, more may be free than a container may have."""
     device = folder.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     try:

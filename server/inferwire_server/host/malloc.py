@@ -1,7 +1,7 @@
 """Tells glibc's allocator to keep big blocks, which tensors of some hundred kilobytes live on.
 
-By default it gives each back to the kernel when freed and maps and clears pages anew for the next
-one: over half of the CPU time of a request with 600 KB.
+By default it gives each block back to the kernel when freed, and maps and clears pages anew for the
+next one: over half of the CPU time of a request with 600 KB.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 
 def take_all_that_are_allowed() -> None:
-    """Have as many as the system lets us: the lower limit it starts with is for programs of the time of `select`."""
+    """Raise the limit as far as the system allows: the lower one to begin with is for programs that use `select`."""
     _, most = getrlimit(RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         setrlimit(RLIMIT_NOFILE, (most, most))

@@ -1,7 +1,8 @@
 """A temporary folder of this process's own, which is removed however the process ends: by the next one, if need be.
 
-Its mark is a file that the process holds a lock on for as long as it lives: the system lets go of it even where the
-process is killed. What a dead one has left behind is found by that, and by nothing else taken for such.
+Its mark is a file that the process holds a lock on for as long as it lives: the system releases the lock even if the
+process is killed. A folder with an unlocked mark, and no other folder, is taken for what a dead process has left
+behind.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ _MARK = ".inferwire-process"
 
 
 class OwnFolder:
-    """A folder among the temporary files, which also goes where whoever asked for it has gone before it was there."""
+    """A folder among the temporary files. It is removed even if its maker was cancelled before it had the folder."""
 
     def __init__(self) -> None:
         self.path = Path(mkdtemp(prefix=_PREFIX))
         self._remove = finalize(self, rmtree, self.path, ignore_errors=True)
-        # Others see the mark once it is locked, and not before.
+        # The mark gets its name once it is locked: other processes must not see it unlocked.
         unlocked = self.path / f"{_MARK}.new"
         self._lock = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
-        # What removes old temporary files, as systemd-tmpfiles does, passes over a folder that is locked.
+        # Programs that remove old temporary files, such as systemd-tmpfiles, pass over a folder that is locked.
         self._in_use = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         with suppress(OSError):
             flock(self._in_use, LOCK_EX | LOCK_NB)
@@ -54,10 +55,10 @@ class OwnFolder:
 
 @contextmanager
 def temporary_files_for(flag: str) -> Generator[None]:
-    """Make temporary files that a setting needs, once what killed servers have left is removed. Blocks.
+    """Make temporary files that a setting needs, after removing what killed servers have left. Blocks.
 
     Raises:
-        ServingError: INVALID_INPUT if they have no place.
+        ServingError: INVALID_INPUT if there is no folder for them.
     """
     try:
         _require_named()
@@ -70,14 +71,14 @@ def temporary_files_for(flag: str) -> Generator[None]:
 
 
 def _require_named() -> None:
-    """Refuse a TMPDIR that cannot be used: Python takes another folder in its place, where nobody expects files."""
+    """Refuse a TMPDIR that cannot be used: Python takes another folder in its place, where no files are expected."""
     named = os.environ.get("TMPDIR")
     if named and Path(gettempdir()).resolve() != Path(named).resolve():
         raise OSError(f"TMPDIR is '{named}', expected a folder that can be written to and has room")
 
 
 def remove_left_behind() -> None:
-    """Remove the folders that processes of this user have left which are no more. Blocks."""
+    """Remove the folders that dead processes of this user have left. Blocks."""
     for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
         lock = _lock(folder)
         if lock is not None:
@@ -87,7 +88,7 @@ def remove_left_behind() -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    """Lock a folder that is one of this user's and nobody's any more, until what this gives is closed; else None."""
+    """Lock a folder of this user's whose process is dead, until the descriptor that this gives is closed; else None."""
     try:
         about = folder.lstat()
         if not S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():

@@ -1,7 +1,7 @@
-"""Segments of this machine's shared memory: whether a key may be used, whether it holds enough, and its mapping.
+"""Segments of this machine's shared memory: checks whether a key may be used and has enough bytes, and maps it.
 
 A mapping lives as long as a `Segment` or a view of one does. Reading beyond the end of a segment that was cut
-shorter meanwhile would end this process: its length is looked at each time, and its owner is trusted not to cut it
+shorter meanwhile would end this process: so its length is checked each time, and its owner is trusted not to cut it
 while it is being read.
 """
 
@@ -25,7 +25,7 @@ _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class SharedSegments:
-    """Opens segments whose keys begin as the operator allows. `/` before a key, or alone for any, says nothing.
+    """Opens segments whose keys begin as the operator allows. A `/` before a key does not count; alone it allows any.
 
     Raises:
         ServingError: INVALID_INPUT for a prefix that no key can begin with.
@@ -39,7 +39,7 @@ class SharedSegments:
                 raise invalid_input(f"--shared-memory is '{prefix}', expected what keys begin with, '/' at most first")
 
     def open(self, key: str, offset: int, byte_size: int) -> Segment:
-        """Map a part of a segment. Blocks: memory that nobody has written to yet is made now.
+        """Map a part of a segment. Blocks: memory that was never written to is allocated now.
 
         Raises:
             ServingError: PERMISSION_DENIED for a key that is not allowed; INVALID_INPUT for one that is no key, of
@@ -128,7 +128,7 @@ def _mapped(descriptor: int, key: str, offset: int, byte_size: int) -> Segment:
             f"expected {end} or more for offset {offset} and byte size {byte_size}"
         )
     try:
-        # To write where there is no page, and none left to be had, would end this process.
+        # Allocated now: writing where there is no page, when none is left to be had, would end this process.
         os.posix_fallocate(descriptor, offset, byte_size)
         begin = offset - offset % ALLOCATIONGRANULARITY
         memory = mmap(descriptor, end - begin, offset=begin)

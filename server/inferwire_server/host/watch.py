@@ -1,6 +1,6 @@
 """Tells of changes in files that others write: the system watches folders, and a few files are looked at every second.
 
-That something has changed is all that is told; what it was, those who follow find out.
+That something has changed is all that is told: the code that follows finds out what it was.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _QUIET_MS = 400
 """How long nothing may change before a change is told, so that a copy has most often ended."""
 
 _LOOK_S = 1.0
-"""How long it is from one look at a file to the next."""
+"""How long to wait between two looks at a file."""
 
 _AGAIN_S = 10.0
-"""How long it is from a watch that failed to the next, and from one renewal to the next meanwhile; and from one that
-failed for what passes."""
+"""How long to wait after a watch that failed, and between two renewals meanwhile; and after a renewal that failed for a
+passing reason."""
 
 
 async def for_a_look() -> None:
@@ -39,7 +39,7 @@ async def for_a_look() -> None:
 
 
 async def for_another_watch() -> None:
-    """Wait until what has failed to watch may be tried again."""
+    """Wait until a watch that has failed may be tried again."""
     await asyncio.sleep(_AGAIN_S)
 
 
@@ -48,9 +48,9 @@ async def changes_of(
 ) -> AsyncGenerator[object, None]:
     """Tell of changes of a few files, also of those before the first look; until cancelled.
 
-    They are looked at again and again, since no watch of the system's sees all that makes another file of one: a link
-    on the way to it that is moved, a folder that is made anew, one that may be entered and not listed. A change is told
-    once two looks find the same, so that whoever writes has most often ended.
+    They are looked at again and again, because no watch of the system's sees all that can replace a file: a link on the
+    way to it that is moved, a folder that is made anew, or one that may be entered and not listed. A change is told
+    once two looks find the same, so that the program that writes has most often ended.
     """
     async with aclosing(_differences(lambda: list(map(_state, files)), wait)) as differences:
         async for found in differences:
@@ -73,10 +73,10 @@ async def _differences(
 
 
 async def changes_in(folders: Callable[[], Collection[Path]]) -> AsyncGenerator[object, None]:
-    """Tell of changes in folders, of which each change may make others, and once that a watch is on; until cancelled.
+    """Tell of changes in folders, which a change may make others, and whenever a watch has begun; until cancelled.
 
-    Nobody saw what changed before it was. It stays with the folders that it began with, wherever they are moved, and
-    does not see what links to files lead to: whether there is something else in their place is looked at beside it.
+    A watch has not seen what changed before it began. It stays with the folders that it began with, wherever they are
+    moved, and does not see the files that links lead to. So it is checked besides whether others are in their place.
 
     Raises:
         OSError: If a folder has gone while the watch began.
@@ -103,8 +103,8 @@ class _Below(NamedTuple):
 
     Attributes:
         watched: What to watch to be told of all of it, as far as it can be read.
-        is_each: Whether each folder in it is named there, since some cannot be read, and not those above it alone.
-        links: Those in it, behind which it goes on where they lead to folders.
+        is_each: Whether `watched` names each folder, and not only the topmost, because some folders cannot be read.
+        links: The links in it. Those that lead to folders are followed.
         has_odd_names: Whether the name of anything in it is not UTF-8.
     """
 
@@ -115,7 +115,7 @@ class _Below(NamedTuple):
 
 
 def _identities(folders: Callable[[], Collection[Path]], links: Collection[Path] = ()) -> dict[Path, tuple[int, ...]]:
-    """Give which folders there are and which files, wherever links to them lead."""
+    """Identify the folders and files that are there; of a link, what it leads to."""
     found: dict[Path, tuple[int, ...]] = {}
     for path in (*folders(), *links):
         with suppress(OSError):
@@ -128,8 +128,8 @@ def _identities(folders: Callable[[], Collection[Path]], links: Collection[Path]
 def _below(roots: Collection[Path]) -> _Below:
     """Look for what has to be watched.
 
-    The system's watch of a folder and all below it ends at the first that cannot be read, and passes over those behind:
-    where there is one, each that can be read is named.
+    The system's watch of a folder and all below it ends at the first folder that cannot be read, and passes over those
+    behind it. If there is such a folder, each folder that can be read is named.
     """
     readable: list[Path] = []
     unreadable: list[str] = []
@@ -137,7 +137,7 @@ def _below(roots: Collection[Path]) -> _Below:
     has_odd_names = False
 
     def pass_over(error: OSError) -> None:
-        # Others have gone since.
+        # With any other error, the folder is gone since.
         if isinstance(error, PermissionError):
             unreadable.append(error.filename)
 
@@ -170,7 +170,7 @@ def _is_link(path: Path) -> bool:
     try:
         return path.is_symlink()
     except OSError:
-        return False  # nobody may look at it
+        return False  # it may not be looked at
 
 
 def _is_utf8(name: str) -> bool:
@@ -188,7 +188,7 @@ def _all_in(roots: Collection[Path]) -> dict[Path, object]:
 
 
 def _state(file: Path) -> object:
-    """Give what differs once a file's content may differ, or who may read it."""
+    """Give a value that changes if a file's content may have changed, or who may read it."""
     try:
         found = file.stat()
     except OSError as error:
@@ -197,10 +197,10 @@ def _state(file: Path) -> object:
 
 
 async def _changes(below: _Below, roots: Collection[Path]) -> AsyncGenerator[object, None]:
-    """Tell of changes in what is below some folders, or every second that there are none; until what to watch differs.
+    """Tell of changes below some folders, or every second that there are none; end if what to watch has changed.
 
-    The system's watch ends when something happens to a file whose name is not UTF-8. Where there is one, all that is
-    there is looked at instead.
+    The system's watch ends when something happens to a file whose name is not UTF-8. If there is such a file, all files
+    are looked at again and again instead.
     """
     looked_at = _differences(partial(_all_in, roots), for_a_look)
     try:
@@ -229,7 +229,7 @@ def _watched(below: _Below, roots: Collection[Path]) -> AsyncGenerator[object, N
         rust_timeout=round(_LOOK_S * 1000),
         yield_on_timeout=True,
         recursive=not below.is_each,
-        # Else a watch that the system does not give, as where its limit is reached, is silence as well.
+        # Otherwise a watch that the system refuses, for example because its limit is reached, would be silent as well.
         ignore_permission_denied=False,
     )
 
@@ -242,10 +242,10 @@ async def follow(
 ) -> None:
     """Renew what is served after every change; if that fails, the log says so, and why.
 
-    What tells of changes may fail, too: it is begun anew after a while, and until it tells again, what is served is
-    renewed whether there was a change or not. A renewal that fails for what passes, as where no more files can be
-    opened, is tried again after a while: no change may follow, and what a caller can bring about is not to keep a key
-    that was taken away.
+    `changes` may fail, too: it is begun anew after a while, and until it tells again, what is served is renewed whether
+    there was a change or not. A renewal that fails for a passing reason, for example because no more files can be
+    opened, is tried again after a while. No further change may follow, and a caller that has brought such a failure
+    about must not keep a key that was taken away.
     """
     told = ""
     while True:
@@ -255,7 +255,7 @@ async def follow(
                     told = ""
                     while await _try(renew, failure):
                         await wait()
-        except Exception as error:  # noqa: BLE001 - what serves serves on, and its files are looked at all the same
+        except Exception as error:  # noqa: BLE001 - what serves serves on, and its files are read again anyway
             reason = _why(error)
             if reason != told:
                 log.error("changes are not seen at once", reason=reason, looks_every_s=_AGAIN_S)
