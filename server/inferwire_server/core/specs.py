@@ -17,7 +17,7 @@ PortKey: TypeAlias = str | int
 """How a caller names a port: by one of its names, or by its position."""
 
 _MOST_SHAPES_KEPT = 512
-"""How many shapes that fit it a model remembers: callers send tensors of the same shapes again and again."""
+"""How many shapes a model remembers as fitting: callers send tensors of the same shapes again and again."""
 
 
 @dataclass(frozen=True, slots=True)

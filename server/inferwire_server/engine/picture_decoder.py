@@ -30,8 +30,8 @@ _RESAMPLING = {
 _FROM_16_BITS = 1 / 256
 
 _MOST_SCANS = 50
-"""How many scans a JPEG may have. Encoders write a dozen. Each scan has the decoder visit all pixels, and may take but
-ten bytes of the file."""
+"""How many scans a JPEG may have. Encoders write a dozen. Each scan has the decoder visit all pixels, and may take no
+more than ten bytes of the file."""
 
 _START, _SCAN, _END = b"\xff\xd8", b"\xda", b"\xd9"
 _MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd7])")
@@ -42,11 +42,11 @@ Image.MAX_IMAGE_PIXELS = None
 
 
 class UnreadablePictureError(Exception):
-    """A picture that cannot be decoded. The error's text goes on a sentence that begins with the picture's name."""
+    """A picture that cannot be decoded. The error's text continues a sentence that begins with the picture's name."""
 
 
 class TooManyPixelsError(Exception):
-    """A picture that is over its limit. The error's text goes on a sentence that begins with the picture's name."""
+    """A picture that is over its limit. The error's text continues a sentence that begins with the picture's name."""
 
 
 def decode(content: bytes, pictures: Pictures, size: Size | None) -> tuple[Pixels, int]:

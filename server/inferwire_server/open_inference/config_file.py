@@ -1,7 +1,7 @@
 """What Triton's file beside a model's versions, `config.pbtxt`, says of the model, as settings of ours.
 
-It is a model configuration in protobuf's text format. Of what has no counterpart here, the fields that change what
-callers get fail the model, all of them in one message; those that only tune Triton are named, and change nothing.
+It is a model configuration in protobuf's text format. Fields without a counterpart here make the model fail if they
+change what callers get, all of them in one message; those that only tune Triton are named, and change nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _REFUSED: Mapping[str, str] = {
     "input.optional": "callers send every input",
     "model_repository_agents": "models are read from files as they are",
 }
-"""The fields that change what callers get, and why they cannot be had; those within them, too."""
+"""The fields that change what callers get, and why they are not offered. The fields within them are not either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class FileConfig:
     Attributes:
         source: What an error calls the file.
         settings: What it says as the model's `inferwire.toml` would.
-        stated: What the model takes and gives.
+        stated: What it says of the model's inputs and outputs.
         unused: The fields that say something and change nothing here.
     """
 
@@ -72,7 +72,7 @@ class FileConfig:
 
 
 def read_config_file(text: str, name: str | None, source: str) -> FileConfig:
-    """Read the text of a file for the model of this name, or of any; `source` is what an error calls the file.
+    """Read the text of a file for the model of this name, or of any name; `source` is what an error calls the file.
 
     Raises:
         ServingError: MODEL_FAILED with all that is wrong, or with the line of what cannot be read.
@@ -102,7 +102,7 @@ def read_config_file(text: str, name: str | None, source: str) -> FileConfig:
 
 
 def _parse(text: str, source: str) -> tuple[pb.ModelConfig, bool]:
-    """Read the message, and whether it says a largest batch: protobuf keeps no difference between 0 and nothing."""
+    """Read the message, and whether it says a largest batch: in the message, 0 and nothing are the same."""
     try:
         config = text_format.Parse(text, pb.ModelConfig())
     except text_format.ParseError as error:

@@ -1,6 +1,6 @@
 """What a model configuration of the Open Inference Protocol says, as settings of ours.
 
-Knows the message's fields, and not where it is from. Which of them may be there is for those to say who read one.
+Knows the message's fields, and not where it is from. The modules that read one decide which fields it may have.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ OFFERED = frozenset(
         "parameters",
     }
 )
-"""What becomes a setting, or is true of every model; what says nothing, as a switch that is off, may be there, too."""
+"""Fields that become a setting, or are true of every model. Others may be there if they say nothing, as a switch that
+is off."""
 
 RESHAPE = "RESHAPE_IO_LAYERS"
-"""The parameter of Triton's OpenVINO backend with which dimensions are those that a model is to have."""
+"""The parameter of Triton's OpenVINO backend by which a model is reshaped to the dimensions that are stated."""
 
 _DEVICES = {pb.ModelInstanceGroup.KIND_CPU: "CPU", pb.ModelInstanceGroup.KIND_GPU: "GPU"}
 
 _DEVICE, _BF16 = "TARGET_DEVICE", "HINT_BF16"
 
 WITHOUT_EFFECT = ("CPU_EXTENSION_PATH", "ENABLE_BATCH_PADDING", "SKIP_OV_DYNAMIC_BATCHSIZE")
-"""Parameters of Triton's OpenVINO backend of which nothing depends here: libraries are loaded with --extension."""
+"""Parameters of Triton's OpenVINO backend that have no effect here: libraries are loaded with --extension."""
 
 
 def settings_of(config: pb.ModelConfig, *, says_batch: bool, who: str) -> dict[str, Any]:
@@ -118,13 +119,13 @@ def _instances(groups: Sequence[pb.ModelInstanceGroup], who: str) -> tuple[str |
 
 
 def _shapes(config: pb.ModelConfig) -> dict[str, list[int]]:
-    """Give the shapes of inputs. Where there are batches, a row's are stated."""
+    """Give the shapes of inputs. If there are batches, the dimensions that are stated are a row's."""
     rows = [-1] if config.max_batch_size > 0 else []
     return {given.name: [*rows, *given.dims] for given in config.input if given.dims}
 
 
 def _properties(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Give OpenVINO's properties: what is no word of Triton's backend is one of them."""
+    """Give OpenVINO's properties: every parameter that Triton's backend does not read itself is one."""
     own = {_DEVICE, _BF16, RESHAPE, *WITHOUT_EFFECT}
     precision = {"INFERENCE_PRECISION_HINT": "bf16"} if is_yes(parameters.get(_BF16)) else {}
     return {name: value for name, value in parameters.items() if name not in own} | precision

@@ -43,11 +43,11 @@ class HealthService:
         return self._why_not is None and not (self._is_strict and self._catalogue.has_failed)
 
     def begin(self) -> None:
-        """Take work: the repository has been read."""
+        """Say from now on that the server takes work: the repository has been read."""
         self._why_not = None
 
     def end(self) -> None:
-        """Take no more work: the server is shutting down."""
+        """Say from now on that the server takes no work: it is shutting down."""
         self._why_not = shutting_down
 
     def is_model_ready(self, name: str, version: str = "") -> bool:

@@ -31,7 +31,8 @@ from inferwire_server.transport.trace_context import JoinTrace
 
 Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
 """Takes the request and the context, and gives the answer. If callers stream requests, it takes an iterator of
-them. If it streams answers, too, it reads and writes bytes through the context."""
+them. If it streams answers, it writes them as bytes through the context, and if both are streamed, it reads bytes there
+as well."""
 
 RawCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes | None]]
 """Takes the caller's message, which is empty if it sends many, and gives the last of the answer's, if there is one."""
