@@ -53,6 +53,7 @@ def test_what_is_no_list_of_labels_is_named(tmp_path: Path, name: str, text: str
     assert caught.value.message.startswith(f"{tmp_path.name}/inferwire.toml: labels {expected}")
 
 
+@pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize(
     ("name", "reason"),
     [("/dev/zero", "it is a device with more than 64 MiB"), ("huge.json", "it has 5,120 MiB, expected at most 64")],

@@ -226,6 +226,7 @@ def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> N
         Entry("m", "1", path.parent, settings_file=path).settings()
 
 
+@pytest.mark.usefixtures("little_memory")
 def test_what_has_no_end_is_said_to_be_no_settings(tmp_path: Path) -> None:
     path = tmp_path / "inferwire.toml"
     path.symlink_to("/dev/zero")
