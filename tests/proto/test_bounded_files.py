@@ -60,6 +60,19 @@ def test_a_pipe_of_the_shell_is_read_to_its_end() -> None:
         os.close(reading)
 
 
+@pytest.mark.usefixtures("little_memory")
+def test_what_is_read_again_and_again_is_a_file_or_a_link_to_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "further").symlink_to("link")
+    for name, said in (("pipe", "pipe"), ("/dev/zero", "device"), ("/dev/null", "device")):
+        path = tmp_path / name
+        assert why_not(lambda path=path: read_bounded(path, is_read_again=True)) == f"it is a {said}, expected a file"
+    for name in ("file", "link", "further"):
+        assert read_bounded(tmp_path / name, is_read_again=True) == b"content"
+
+
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     silent = "it is a pipe, and nothing came out of it for 0.01 s"
