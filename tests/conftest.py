@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from resource import RLIMIT_AS, getpagesize, getrlimit, setrlimit
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -68,6 +69,16 @@ def short_folder() -> Generator[Path]:
     """Where paths are short enough for Unix sockets; pytest's own folders may be too deep, and are numbered."""
     with TemporaryDirectory() as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def little_memory() -> Generator[None]:
+    """Have room for what is bounded: who reads on in what has no end fails, and neither fills nor ends the machine."""
+    soft, hard = getrlimit(RLIMIT_AS)
+    used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * getpagesize()
+    setrlimit(RLIMIT_AS, (used_bytes + (256 << 20), hard))
+    yield
+    setrlimit(RLIMIT_AS, (soft, hard))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import select
 import stat
-from errno import EFBIG, ETIMEDOUT
+from errno import EFBIG, EINVAL, ETIMEDOUT
 from io import FileIO
 from pathlib import Path
 
@@ -27,8 +27,12 @@ _KINDS = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 """What is no file and can be read as one."""
 
 
-def read_bounded(path: Path, most_bytes: int = MOST_BYTES, silence_s: float = _SILENCE_S) -> bytes:
-    """Read a file, or whatever else can be read to its end, as a pipe.
+def read_bounded(
+    path: Path, most_bytes: int = MOST_BYTES, silence_s: float = _SILENCE_S, *, is_read_again: bool = False
+) -> bytes:
+    """Read a file, or whatever else can be read to its end, as a pipe; of what is read again and again a file alone.
+
+    Nothing is left in a pipe for who reads it the second time, who would wait.
 
     Raises:
         OSError: If it cannot be read, has more in it, or nothing comes. Its `strerror` says why, without the path.
@@ -36,6 +40,8 @@ def read_bounded(path: Path, most_bytes: int = MOST_BYTES, silence_s: float = _S
     with FileIO(path, opener=_open_at_once) as file:
         found = os.fstat(file.fileno())
         kind, content = _KINDS.get(stat.S_IFMT(found.st_mode)), bytearray()
+        if kind and is_read_again:
+            raise OSError(EINVAL, f"it is a {kind}, expected a file")
         while max(len(content), 0 if kind else found.st_size) <= most_bytes:
             if kind and not _has_more(file, silence_s):
                 raise OSError(ETIMEDOUT, f"it is a {kind}, and nothing came out of it for {silence_s:g} s")

@@ -107,6 +107,7 @@ def test_a_model_repository_without_the_classes_is_named(tmp_path: Path) -> None
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("little_memory")
 def test_class_names_that_are_none_are_named(tmp_path: Path) -> None:
     labels = tmp_path / "labels.txt"
     labels.write_bytes(b"caf\xe9")
@@ -125,6 +126,8 @@ def test_a_folder_without_photos_is_named(tmp_path: Path) -> None:
     assert f"no PNG photos in {tmp_path}" in done.stderr
 
 
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.timeout(60, method="signal")
 def test_a_pipe_or_a_device_is_no_photo(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.png")
     (tmp_path / "b.png").symlink_to("/dev/zero")

@@ -129,6 +129,7 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
     assert " digit " in run("infer", "digits_mlp", "-i", digits, "--labels", labels).stdout
 
 
+@pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -133,6 +133,7 @@ def test_among_texts_there_is_nothing_else(text: str, said: str) -> None:
         read_value(text, port("x", ov.Type.string, "[...]"), PLAIN)
 
 
+@pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize(("path", "what"), [("/", "a folder"), ("/dev/zero", "a pipe or a device")])
 def test_a_folder_or_a_device_is_no_input(path: str, what: str) -> None:
     with pytest.raises(CommandError, match=f"is {path}, which is {what}, and no file, and no JSON"):
@@ -227,6 +228,7 @@ def test_an_array_that_the_input_does_not_take_is_refused_by_its_header(
         ("sound.wav", ov.Type.string, "cannot be read: it has 10,240 MiB, expected at most 2,047"),
     ],
 )
+@pytest.mark.usefixtures("little_memory")
 def test_a_file_that_no_server_would_take_is_not_read(
     tmp_path: Path, name: str, element_type: ov.Type, said: str
 ) -> None:

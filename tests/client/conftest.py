@@ -1,8 +1,10 @@
-"""Models of a server that is not there: each test ends the executions itself."""
+"""No test waits in vain; and models of a server that is not there: each test ends the executions itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,46 @@ from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import Timings
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
 from inferwire_proto.element_types import BY_NAME
+
+LIMIT_S = 60.0
+"""How long a test may take: all of them are over in a few seconds."""
+
+AGAIN_S = 10.0
+"""How long each wait of its end may take from then on."""
+
+
+@contextmanager
+def limited() -> Generator[None]:
+    """Have each wait fail from some time on: whatever is waited for in vain, the run goes on."""
+
+    def fail(*_: object) -> None:
+        pytest.fail(f"it hangs: it is not over within {LIMIT_S:g} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT_S, AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_setup() -> Generator[None]:
+    with limited():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call() -> Generator[None]:
+    with limited():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    with limited():
+        return (yield)
 
 
 def port(name: str, element_type: inferwire.Type, shape: list[Any], kind: str) -> PortDescription:

@@ -253,7 +253,7 @@ def test_many_loops_share_a_queue_with_threads(
     async def ask() -> None:
         seen.append(len(await asyncio.gather(*(queue.infer_async(ONES) for _ in range(50)))))
 
-    threads = [threading.Thread(target=asyncio.run, args=(ask(),)) for _ in range(3)]
+    threads = [threading.Thread(target=asyncio.run, args=(ask(),), daemon=True) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in range(50):
@@ -350,7 +350,7 @@ async def test_what_is_cancelled_before_it_could_be_sent_is_not_sent(
     may_send = threading.Event()
     with ThreadPoolExecutor(1) as threads:
         asyncio.get_running_loop().set_default_executor(threads)
-        threads.submit(may_send.wait)
+        threads.submit(may_send.wait, TIMEOUT_S)
         transport.is_connected = False
         task = asyncio.create_task(request_.infer_async(ONES))
         await asyncio.sleep(0)

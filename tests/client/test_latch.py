@@ -6,6 +6,8 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 from sys import getsizeof
 
+from tests.daemon_threads import DaemonThreads
+
 from inferwire.latch import Latch
 
 TIMEOUT_S = 30
@@ -21,7 +23,7 @@ def test_it_is_set_once_and_stays_so() -> None:
 
 def test_it_lets_go_of_all_who_wait() -> None:
     latch = Latch()
-    with ThreadPoolExecutor(4) as pool:
+    with DaemonThreads() as pool:
         waits = [pool.submit(latch.wait, timeout) for timeout in (TIMEOUT_S, TIMEOUT_S, None, None)]
         assert not any(wait.done() for wait in waits)
         latch.set()

@@ -28,6 +28,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert caught.value.code is Code.INVALID_INPUT
 
 
+@pytest.mark.usefixtures("little_memory")
 def test_what_has_no_end_is_named_as_such() -> None:
     with pytest.raises(ServingError, match=r"'/dev/zero', which cannot be read: it is a device with more than 16 MiB$"):
         read_api_keys(Path("/dev/zero"))

@@ -11,6 +11,9 @@ import pytest
 
 from inferwire_proto.bounded_files import read_bounded
 
+pytestmark = pytest.mark.timeout(60, method="signal")
+"""Who waits for a pipe for ever fails, and does not end the run."""
+
 
 def why_not(read: Callable[[], bytes]) -> str:
     with pytest.raises(OSError) as caught:  # noqa: PT011 - what it says is looked at
@@ -18,6 +21,7 @@ def why_not(read: Callable[[], bytes]) -> str:
     return caught.value.strerror or ""
 
 
+@pytest.mark.usefixtures("little_memory")
 def test_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"12345678")
@@ -32,6 +36,7 @@ def test_files_without_a_size_are_read_to_their_end() -> None:
     assert read_bounded(status).startswith(b"Name:")
 
 
+@pytest.mark.usefixtures("little_memory")
 def test_a_device_without_an_end_is_named_as_one() -> None:
     assert why_not(lambda: read_bounded(Path("/dev/zero"), 2 << 20)) == "it is a device with more than 2 MiB"
 
@@ -39,7 +44,7 @@ def test_a_device_without_an_end_is_named_as_one() -> None:
 @pytest.mark.parametrize("size", [0, 5, 3 << 20])
 def test_a_pipe_is_read_to_its_end_whoever_comes_first(tmp_path: Path, size: int) -> None:
     os.mkfifo(tmp_path / "pipe")
-    writing = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(bytes(size),))
+    writing = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(bytes(size),), daemon=True)
     writing.start()
     assert read_bounded(tmp_path / "pipe") == bytes(size)
     writing.join()
@@ -53,6 +58,19 @@ def test_a_pipe_of_the_shell_is_read_to_its_end() -> None:
         assert read_bounded(Path(f"/dev/fd/{reading}")) == b"key"
     finally:
         os.close(reading)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_what_is_read_again_and_again_is_a_file_or_a_link_to_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "further").symlink_to("link")
+    for name, said in (("pipe", "pipe"), ("/dev/zero", "device"), ("/dev/null", "device")):
+        path = tmp_path / name
+        assert why_not(lambda path=path: read_bounded(path, is_read_again=True)) == f"it is a {said}, expected a file"
+    for name in ("file", "link", "further"):
+        assert read_bounded(tmp_path / name, is_read_again=True) == b"content"
 
 
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:

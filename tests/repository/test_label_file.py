@@ -53,11 +53,18 @@ def test_what_is_no_list_of_labels_is_named(tmp_path: Path, name: str, text: str
     assert caught.value.message.startswith(f"{tmp_path.name}/inferwire.toml: labels {expected}")
 
 
+@pytest.mark.timeout(20, method="signal")
+@pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("/dev/zero", "it is a device with more than 64 MiB"), ("huge.json", "it has 5,120 MiB, expected at most 64")],
+    [
+        ("/dev/zero", "it is a device, expected a file"),
+        ("pipe", "it is a pipe, expected a file"),
+        ("huge.json", "it has 5,120 MiB, expected at most 64"),
+    ],
 )
 def test_a_file_without_an_end_is_no_list_of_labels(tmp_path: Path, name: str, reason: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "huge.json").touch()
     os.truncate(tmp_path / "huge.json", 5 << 30)
     with pytest.raises(UnfitError, match=f"expected a file that can be read: {reason}"):

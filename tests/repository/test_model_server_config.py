@@ -167,6 +167,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert repr(repository) == f"<ConfiguredRepository {tmp_path}/gone.json>"
 
 
+@pytest.mark.usefixtures("little_memory")
 def test_what_has_no_end_is_named_as_such() -> None:
     repository = ConfiguredRepository(Path("/dev/zero"), Latest())
     assert refusal(repository) == "the configuration '/dev/zero' cannot be read: it is a device with more than 16 MiB"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -226,10 +227,16 @@ def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> N
         Entry("m", "1", path.parent, settings_file=path).settings()
 
 
-def test_what_has_no_end_is_said_to_be_no_settings(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.timeout(20, method="signal")
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_file_is_said_to_be_no_settings_and_not_waited_for(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "inferwire.toml"
-    path.symlink_to("/dev/zero")
-    with pytest.raises(ServingError, match=r"inferwire\.toml cannot be read: it is a device with more than 16 MiB$"):
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(ServingError, match=rf"inferwire\.toml cannot be read: it is a {kind}, expected a file$"):
         Entry("m", "1", path.parent, settings_file=path).settings()
 
 

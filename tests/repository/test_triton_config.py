@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,9 @@ def test_the_folder_of_one_model_may_be_the_repository(tmp_path: Path) -> None:
     assert (entry.name, entry.version, entry.settings().batches) == ("m", "1", BatchOptions(4))
 
 
-@pytest.mark.parametrize("kind", ["folder", "link to nothing", "no end", "no text"])
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.timeout(20, method="signal")
+@pytest.mark.parametrize("kind", ["folder", "link to nothing", "no end", "pipe", "no text"])
 def test_one_that_cannot_be_read_fails_its_model(tmp_path: Path, kind: str) -> None:
     file = model(tmp_path) / "config.pbtxt"
     file.unlink()
@@ -123,6 +126,8 @@ def test_one_that_cannot_be_read_fails_its_model(tmp_path: Path, kind: str) -> N
             file.symlink_to("nowhere")
         case "no end":
             file.symlink_to("/dev/zero")
+        case "pipe":
+            os.mkfifo(file)
         case _:
             file.write_bytes(b"name: \xff")
     assert failure(only(tmp_path)).startswith("m/config.pbtxt cannot be read: ")

@@ -355,6 +355,7 @@ def test_a_file_that_is_not_there_is_named(issued: Issued, tmp_path: Path) -> No
     assert why_not(issued.certificate, tmp_path) == f"--tls-key is '{tmp_path}', which cannot be read: Is a directory"
 
 
+@pytest.mark.usefixtures("little_memory")
 def test_what_has_no_end_is_named_as_such(issued: Issued) -> None:
     endless = Path("/dev/zero")
     reason = f"is '{endless}', which cannot be read: it is a device with more than 16 MiB"

@@ -18,7 +18,7 @@ def read_labels(folder: Path, name: str) -> tuple[str, ...]:
     """
     path = folder / name
     try:
-        text = read_bounded(path, MOST_LABEL_BYTES).decode()
+        text = read_bounded(path, MOST_LABEL_BYTES, is_read_again=True).decode()
         labels = _listed(text) if path.suffix == ".json" else tuple(line.strip() for line in text.splitlines())
         "".join(labels).encode()  # JSON may name what is no UTF-8, which no answer could have in it
     except RecursionError as error:

@@ -164,7 +164,7 @@ def read_layer(path: Path) -> Layer:
     """
     name = f"{path.parent.name}/{path.name}"
     try:
-        return Layer(name, tomllib.loads(read_bounded(path).decode()))
+        return Layer(name, tomllib.loads(read_bounded(path, is_read_again=True).decode()))
     except RecursionError as error:
         raise ServingError(Code.MODEL_FAILED, f"{name} {_TOO_DEEP}") from error
     except (OSError, ValueError) as error:

@@ -20,7 +20,7 @@ def read_triton_config(file: Path, name: str | None) -> FileConfig:
     """
     source = f"{file.parent.name}/{file.name}"
     try:
-        text = read_bounded(file).decode()
+        text = read_bounded(file, is_read_again=True).decode()
     except (OSError, ValueError) as error:
         raise ServingError(Code.MODEL_FAILED, f"{source} cannot be read: {why_not_read(error)}") from error
     return read_config_file(text, name, source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.queues.conftest import ONES, TIMEOUT_S, Finish
+from tests.daemon_threads import DaemonThreads
 
 import inferwire as ov
 from inferwire.queues.infer_queue import FEWEST_BATCHED_JOBS, FEWEST_JOBS
@@ -67,7 +68,7 @@ def test_a_start_waits_for_an_idle_request(transport: FakeTransport, queue: ov.A
     queue.start_async(ONES)
     queue.start_async(ONES)
     assert not queue.is_ready()
-    with ThreadPoolExecutor() as pool:
+    with DaemonThreads() as pool:
         third = pool.submit(queue.start_async, ONES)
         finish(transport.executions[1])
         third.result(TIMEOUT_S)
@@ -92,7 +93,7 @@ def test_threads_that_wait_for_one_request_and_for_all_are_each_woken_in_time(
 
     queue.start_async(ONES)
     queue.start_async(ONES)
-    with ThreadPoolExecutor() as pool:
+    with DaemonThreads() as pool:
         for_all = waits(queue.wait_all)
         for_one = waits(queue.get_idle_request_id)
         also_for_all = waits(queue.wait_all)
@@ -194,7 +195,7 @@ def test_requests_that_are_started_directly_are_the_queue_s_as_well(
     assert queue.get_idle_request_id() == 1
     queue.start_async(ONES, "b")
     assert not queue.is_ready()
-    with ThreadPoolExecutor() as pool:
+    with DaemonThreads() as pool:
         waiting = pool.submit(queue.wait_all)
         finish(transport.executions[1])
         assert not waiting.done()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.client.queues.conftest import ONES, TIMEOUT_S, Finish
+from tests.daemon_threads import DaemonThreads
 
 import inferwire as ov
 from inferwire.queues import refused_jobs
@@ -90,7 +90,7 @@ def test_a_job_that_waits_for_room_is_one_job_to_whoever_waits_for_it(
     transport: FakeTransport, refused: ov.InferRequest, finish: Finish
 ) -> None:
     assert refused.wait_for(0) is False
-    with ThreadPoolExecutor() as pool:
+    with DaemonThreads() as pool:
         waiting = pool.submit(refused.wait)
         transport.answer = finish
         finish(transport.executions[0])

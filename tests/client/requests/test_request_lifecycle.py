@@ -7,12 +7,12 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.daemon_threads import DaemonThreads
 
 import inferwire as ov
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
@@ -162,7 +162,7 @@ def test_a_sync_inference_can_be_cancelled_from_another_thread(
 ) -> None:
     sent = threading.Event()
     transport.answer = lambda execution: sent.set()
-    with ThreadPoolExecutor() as pool:
+    with DaemonThreads() as pool:
         result = pool.submit(request_.infer, ONES)
         assert sent.wait(TIMEOUT_S)
         request_.cancel()
@@ -183,7 +183,7 @@ def test_one_of_two_threads_finds_the_request_busy(
             return str(error)
         return "started"
 
-    with ThreadPoolExecutor() as pool:
+    with DaemonThreads() as pool:
         outcomes = sorted(future.result(TIMEOUT_S) for future in [pool.submit(infer), pool.submit(infer)])
     assert outcomes == ["Infer Request is busy", "started"]
     finish(transport.executions[0])

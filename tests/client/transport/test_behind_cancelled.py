@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 
 import grpc
 import pytest
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import DATA, F32, TIMEOUT_S, ScriptedServer, result, sent, submit
+from tests.daemon_threads import DaemonThreads
 
 from inferwire.transport.executions import SequenceMark, StoredBox, Target
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -47,7 +47,7 @@ def test_a_call_comes_behind_what_was_cancelled(method: str, server: ScriptedSer
     cancelled = submit(transport, Endings())
     ids = sent(server)
     cancelled.cancel()
-    with ThreadPoolExecutor() as pool:
+    with DaemonThreads() as pool:
         called = pool.submit(CALLS[method], transport)
         with pytest.raises(Empty):
             came.get(timeout=0.2)
@@ -63,7 +63,7 @@ def test_a_call_comes_behind_what_was_cancelled_by_two(server: ScriptedServer, t
     ids = sent(server)
     cancelled.cancel()
     cancelled.cancel()
-    with ThreadPoolExecutor() as pool:
+    with DaemonThreads() as pool:
         called = pool.submit(CALLS["ResetStates"], transport)
         with pytest.raises(Empty):
             came.get(timeout=0.2)
@@ -90,7 +90,7 @@ def test_the_end_of_its_connection_is_the_end_of_what_was_cancelled(
     cancelled = submit(transport, Endings())
     sent(server)
     cancelled.cancel()
-    with ThreadPoolExecutor() as pool:
+    with DaemonThreads() as pool:
         called = pool.submit(CALLS["ResetStates"], transport)
         server.answers.put(None)
         called.result(TIMEOUT_S)
@@ -118,7 +118,7 @@ def test_a_call_about_no_states_waits_for_nothing(server: ScriptedServer, transp
     cancelled = submit(transport, Endings())
     ids = sent(server)
     cancelled.cancel()
-    with ThreadPoolExecutor() as pool:
+    with DaemonThreads() as pool:
         pool.submit(transport.layers, TARGET)
         try:
             came.get(timeout=TIMEOUT_S)

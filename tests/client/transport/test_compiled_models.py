@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.daemon_threads import DaemonThreads
 
 import inferwire as ov
 from inferwire.transport.compiled_models import CompiledModels
@@ -37,7 +37,7 @@ def test_one_that_is_being_compiled_again_keeps_none_of_the_others_waiting(model
 
     models.add(OLD, "slow", slow)
     models.add(OLD, "quick", lambda link: "quick again")
-    with ThreadPoolExecutor(2) as pool:
+    with DaemonThreads() as pool:
         waiting = pool.submit(models.target_on, NEW, target("slow"))
         assert entered.wait(TIMEOUT_S)
         other = pool.submit(models.target_on, NEW, target("quick"))
@@ -62,7 +62,7 @@ def test_one_is_compiled_again_once_however_many_ask(models: CompiledModels) -> 
 
     models.add(OLD, "m", restore)
     assert models.target_on(OLD, target("m")) == target("m")
-    with ThreadPoolExecutor(4) as pool:
+    with DaemonThreads() as pool:
         asked = [pool.submit(ask) for _ in range(4)]
         assert {each.result(TIMEOUT_S) for each in asked} == {target("in new")}
     assert made == ["new"]

@@ -200,6 +200,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> 
         ov.Core("grpcs://host", root_certificates=tmp_path)
 
 
+@pytest.mark.usefixtures("little_memory")
 def test_what_has_no_end_is_no_file_of_certificates() -> None:
     with pytest.raises(
         ValueError, match=r"^root_certificates is '/dev/zero', which cannot be read: it is a device with"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import _thread
 import threading
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.client.interrupt import PACKAGE, Interrupt
 from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer, result, sent, submit, values_of
+from tests.daemon_threads import DaemonThreads
 
 import inferwire as ov
 from inferwire.transport import connection, link
@@ -194,7 +194,7 @@ class Unclosable:
         return self._call
 
     def close(self) -> None:
-        self.gives_in.wait()
+        self.gives_in.wait(TIMEOUT_S)
         self.is_closed.set()
 
     def _call(self, *_args: object, **_options: object) -> object:
@@ -205,7 +205,7 @@ def test_who_waits_is_told_of_a_failure_before_what_is_left_of_it_is_closed(
     server: ScriptedServer, transport: GrpcTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     channel = Unclosable()
-    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as threads:
+    with monkeypatch.context() as patch, DaemonThreads() as threads:
         patch.setattr(link, "open_channel", channel.opened)
         try:
             with pytest.raises(RuntimeError, match="can't start new thread"):

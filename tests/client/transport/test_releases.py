@@ -6,12 +6,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
 from types import SimpleNamespace
 
 import pytest
+from tests.daemon_threads import DaemonThreads
 
 from inferwire.transport.releases import Released, Releases
 
@@ -52,8 +52,8 @@ def releases(sends: Sends) -> Iterator[Releases]:
 
 
 @pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor() as threads:
+def threads() -> Iterator[DaemonThreads]:
+    with DaemonThreads() as threads:
         yield threads
 
 
@@ -68,7 +68,7 @@ def test_what_is_put_is_sent_in_batches(sends: Sends, releases: Releases) -> Non
 
 
 def test_a_flush_waits_for_what_the_thread_has_begun_to_send(
-    sends: Sends, releases: Releases, threads: ThreadPoolExecutor
+    sends: Sends, releases: Releases, threads: DaemonThreads
 ) -> None:
     releases.start()
     releases.put(Released(tensor=1))
@@ -117,7 +117,7 @@ def test_what_could_not_be_sent_is_sent_after_a_wake(sends: Sends, releases: Rel
 
 
 def test_of_threads_that_start_it_at_once_one_does(
-    sends: Sends, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    sends: Sends, threads: DaemonThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[threading.Thread] = []
     together = threading.Barrier(2)

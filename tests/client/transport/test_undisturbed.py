@@ -6,12 +6,12 @@ import gc
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from weakref import ref
 
 import pytest
 from tests.client.transport.scripted_server import TIMEOUT_S
+from tests.daemon_threads import DaemonThreads
 
 from inferwire.transport.undisturbed import undisturbed, undisturbed_with_thread
 
@@ -63,7 +63,7 @@ def test_a_thread_that_runs_no_handlers_of_signals_does_it_itself() -> None:
     def asked_here() -> bool:
         return undisturbed(threading.get_ident) == threading.get_ident()
 
-    with ThreadPoolExecutor(1) as beside:
+    with DaemonThreads() as beside:
         assert beside.submit(asked_here).result(TIMEOUT_S)
 
 

@@ -7,12 +7,12 @@ import select
 import socket
 import struct
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Barrier
 from typing import Any
 
 import pytest
+from tests.daemon_threads import TIMEOUT_S, DaemonThreads
 
 import inferwire as ov
 from inferwire.transport import rpc
@@ -41,18 +41,18 @@ def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
 
 
 def test_those_who_wait_for_a_server_together_give_it_up_together() -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=2 * CALLERS) as silent, ThreadPoolExecutor(CALLERS) as pool:
+    with socket.create_server(("127.0.0.1", 0), backlog=2 * CALLERS) as silent, DaemonThreads() as pool:
         transport = GrpcTransport(parse_address(f"127.0.0.1:{silent.getsockname()[1]}"), Timeouts(connect_s=0.5))
         come = Barrier(CALLERS)
 
         def call() -> ov.ServerUnavailable:
-            come.wait()
+            come.wait(TIMEOUT_S)
             with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.5 s") as caught:
                 transport.devices()
             return caught.value
 
         for _ in ("those who come first", "those who come when it has been given up"):
-            errors = [called.result() for called in [pool.submit(call) for _ in range(CALLERS)]]
+            errors = [called.result(TIMEOUT_S) for called in [pool.submit(call) for _ in range(CALLERS)]]
             assert len(accepted(silent)) == 1
             assert len(set(map(id, errors))) == CALLERS
 
@@ -75,7 +75,7 @@ def test_a_server_that_is_given_up_keeps_nothing_of_whoever_asked_for_it() -> No
 
 
 def test_an_http_port_is_told_from_a_server_that_is_not_there() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+    with socket.create_server(("127.0.0.1", 0)) as listener, DaemonThreads() as pool:
         pool.submit(answer_as_http, listener)
         with pytest.raises(ov.ServerUnavailable, match=r"speaks HTTP/1\.1 and not gRPC.*8001"):
             ov.Core(f"127.0.0.1:{listener.getsockname()[1]}").served_model("m")
@@ -92,7 +92,7 @@ def test_that_no_more_files_can_be_opened_says_nothing_of_the_server() -> None:
 
 
 def test_one_that_closes_every_connection_is_not_taken_for_one_with_tls() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+    with socket.create_server(("127.0.0.1", 0)) as listener, DaemonThreads() as pool:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         ended = pool.submit(close_at_once, listener)
         try:
@@ -100,7 +100,7 @@ def test_one_that_closes_every_connection_is_not_taken_for_one_with_tls() -> Non
                 ov.Core(address).served_model("m")
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-        ended.result()
+        ended.result(TIMEOUT_S)
     assert str(caught.value).startswith(f"no inferwire server answers at {address};")
 
 
@@ -115,14 +115,14 @@ def test_one_that_is_gone_before_it_is_asked_for_tls_leaves_no_socket_open(monke
         return connection
 
     monkeypatch.setattr(socket, "create_connection", connect_and_be_reset)
-    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+    with socket.create_server(("127.0.0.1", 0)) as listener, DaemonThreads() as pool:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         ended = pool.submit(close_at_once, listener)
         try:
             why = why_unreachable(address, "failed to connect to all addresses; last error: Socket closed")
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-        ended.result()
+        ended.result(TIMEOUT_S)
     gc.collect()
     assert why.startswith(f"no inferwire server answers at {address};")
 

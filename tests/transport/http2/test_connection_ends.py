@@ -62,7 +62,7 @@ def test_what_later_headers_add_to_what_is_remembered_counts() -> None:
     wire.begin(1)
     wire.connection.leave()
     wire.told()
-    assert wire.say(headers(3, b"\x40\x01a\x01b"), headers(1, b"\xbe", END_STREAM)) == []
+    assert wire.say(headers(3, b"\x40\x0bgrpc-status\x010"), headers(1, b"\xbe", END_STREAM)) == []
     assert wire.heard[1].has_all
 
 

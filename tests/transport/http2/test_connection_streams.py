@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tests.transport.http2.wire import (
-    NO_REQUEST,
+    MALFORMED,
+    REQUEST,
     STATUS,
     TRAILERS,
     Frame,
@@ -75,17 +76,12 @@ def test_trailers_end_what_a_client_says() -> None:
     assert wire.told() == answered(1, b"a")
 
 
-def test_trailers_need_not_look_like_a_request() -> None:
-    wire = Wire().greet()
-    heard = wire.begin(1)
-    assert wire.say(headers(1, NO_REQUEST, END_STREAM)) == []
-    assert heard.has_all
-
-
 @pytest.mark.parametrize(
     ("said", "code"),
     [
         (headers(1, TRAILERS), ErrorCode.PROTOCOL_ERROR),  # which do not end it
+        (headers(1, MALFORMED, END_STREAM), ErrorCode.PROTOCOL_ERROR),
+        (headers(1, REQUEST, END_STREAM), ErrorCode.PROTOCOL_ERROR),
         (data(1, b"", END_STREAM) + headers(1, TRAILERS, END_STREAM), ErrorCode.STREAM_CLOSED),
         (data(1, b"", END_STREAM) + data(1, b"more"), ErrorCode.STREAM_CLOSED),
         (data(1, b"", END_STREAM) + data(1, b"\0more", PADDED), ErrorCode.STREAM_CLOSED),
@@ -100,6 +96,59 @@ def test_a_mistake_on_a_stream_ends_that_alone(said: bytes, code: ErrorCode) -> 
     assert (heard.stream.is_over, heard.ends, other.ends) == (True, 1, 0)
     assert wire.say(data(1, b"late"), data(3, b"a")) == []
     assert other.data == b"a"
+
+
+def announcing(size: int) -> tuple[Wire, Heard]:
+    """Begin a stream whose client has said how much it sends."""
+    wire = Wire().greet()
+    heard = wire.begin(1)
+    heard.stream.announced = size
+    return wire, heard
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [data(1, b"all", END_STREAM)],
+        [data(1, b"al"), data(1), data(1, b"\x05l" + bytes(5), PADDED), data(1, b"", END_STREAM)],
+        [data(1, b"all"), headers(1, TRAILERS, END_STREAM)],
+        [data(1, b"\x01all\0", PADDED | END_STREAM)],
+    ],
+)
+def test_as_much_as_was_announced_may_come(said: list[bytes]) -> None:
+    wire, heard = announcing(3)
+    assert wire.say(*said) == []
+    assert (heard.data, heard.has_all) == (b"all", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "heard_of_it"),
+    [
+        ([data(1, b"al"), data(1, b"", END_STREAM)], b"al"),
+        ([data(1, b"al", END_STREAM)], b""),
+        ([data(1, b"al"), headers(1, TRAILERS, END_STREAM)], b"al"),
+        ([data(1, b"al"), data(1, b"l more")], b"al"),
+        ([data(1, b"all", 0), data(1, b"!", END_STREAM)], b"all"),
+        ([data(1, b"\0long", PADDED)], b""),
+    ],
+)
+def test_more_or_less_than_was_announced_ends_the_stream_alone(said: list[bytes], heard_of_it: bytes) -> None:
+    wire, heard = announcing(3)
+    other = wire.begin(3)
+    assert wire.say(*said, data(3, b"a", END_STREAM)) == [reset(1, ErrorCode.PROTOCOL_ERROR)]
+    assert (heard.data, heard.has_all, heard.ends) == (heard_of_it, False, 1)
+    assert (other.data, other.has_all) == (b"a", True)
+
+
+def test_a_stream_that_ends_as_it_begins_may_have_announced_nothing() -> None:
+    for size, told in ((0, []), (1, [reset(1, ErrorCode.PROTOCOL_ERROR)])):
+
+        def announce(heard: Heard, size: int = size) -> None:
+            heard.stream.announced = size
+
+        wire = Wire(announce).greet()
+        assert wire.say(headers(1, flags=END_STREAM)) == told
+        assert wire.heard[1].has_all is not told
 
 
 def test_a_client_may_send_so_much_on_a_stream() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from inferwire_server.transport.http2 import frames
-from inferwire_server.transport.http2.connection import Connection, Refused
+from inferwire_server.transport.http2.connection import Connection, Refused, Trailers
 from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
 from inferwire_server.transport.http2.header_blocks import Field, write_block
 from inferwire_server.transport.http2.outflow import Piece
@@ -22,6 +22,7 @@ STATUS = b"\x88"
 """`:status: 200`, by its number in the static table."""
 
 TRAILERS = write_block([(b"grpc-status", b"0")])
+MALFORMED = write_block([(b"X", b"1")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,4 +221,7 @@ class Wire:
 
 
 def _read(fields: Sequence[Field]) -> Headers | Refused:
-    return Refused("no request") if any(name == b"refused" for name, _ in fields) else tuple(fields)
+    names = [name for name, _ in fields]
+    if b"X" in names or b"refused" in names:
+        return Refused("no request")
+    return Trailers() if b"grpc-status" in names else tuple(fields)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferwire_server.transport.http2.connection import Refused
+from inferwire_server.transport.http2.connection import Refused, Trailers
 from inferwire_server.transport.rpc.call_head import CallHead, read_head
 
 REQUEST = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/tests.Calls/Call"), (b":authority", b"here")]
@@ -92,10 +92,25 @@ def test_a_timeout_has_a_unit(said: bytes, timeout_s: float) -> None:
     "said",
     [b"", b"S", b"1", b"1s", b"1h", b"-1S", b"+1S", b"1.5S", b"1e3S", b"123456789S", b"1 S", b" 1S", b"1SS"],
 )
-def test_a_timeout_that_is_none_is_refused(said: bytes) -> None:
-    refused = read_head([*FIELDS, (b"grpc-timeout", said)])
+def test_a_timeout_that_is_none_is_kept_as_it_was_said(said: bytes) -> None:
+    found = head((b"grpc-timeout", said))
+    assert (found.timeout_s, found.unknown_timeout) == (None, said)
+
+
+@pytest.mark.parametrize("said", [b"0", b"5", b"0005"])
+def test_who_says_how_much_comes_may_say_it_twice(said: bytes) -> None:
+    for times in (1, 2):
+        found = head(*[(b"content-length", said)] * times)
+        assert (found.content_length, found.metadata) == (int(said), ())
+
+
+@pytest.mark.parametrize(
+    "said", [[b""], [b"-1"], [b"+1"], [b"1.0"], [b"1,1"], [b" 1"], [b"9" * 5000], [b"1", b"2"], [b"1", b"x"]]
+)
+def test_a_length_that_is_none_is_refused(said: list[bytes]) -> None:
+    refused = read_head([*FIELDS, *[(b"content-length", value) for value in said]])
     assert isinstance(refused, Refused)
-    assert str(refused) == f"the header grpc-timeout is {said!r}"
+    assert not isinstance(refused, Trailers)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +200,27 @@ def test_what_no_request_says_is_refused(field: tuple[bytes, bytes]) -> None:
     place = 3 if field[0].startswith(b":") else len(FIELDS)
     others = [each for each in FIELDS if each[0] != field[0]]
     assert isinstance(read_head([*others[:place], field, *others[place:]]), Refused)
+
+
+@pytest.mark.parametrize("fields", [[], [(b"x", b"1"), (b"grpc-status", b"0")], GRPC])
+def test_headers_without_any_that_make_a_request_may_end_one(fields: list[tuple[bytes, bytes]]) -> None:
+    assert isinstance(read_head(fields), Trailers)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [(b":path", b"/a")],
+        [(b":status", b"200")],
+        [(b"x", b"1"), (b":path", b"/a")],
+        [(b"X-Upper", b"1")],
+        [(b"x", b"a\0")],
+        [(b"connection", b"close")],
+        FIELDS,
+    ],
+)
+def test_others_end_none(fields: list[tuple[bytes, bytes]]) -> None:
+    assert not isinstance(read_head(fields), Trailers)
 
 
 def test_a_path_that_is_no_text_is_refused() -> None:

@@ -12,12 +12,13 @@ from tests.transport.served_methods import guard_of
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, UNPACKED_TIMES
+from inferwire_server.transport.http2 import frames
+from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, UNPACKED_TIMES, write_block
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import Method
 
-INTERNAL, UNIMPLEMENTED, TOO_LARGE = 13, 12, 8
-NO_ERROR = 0
+INTERNAL, UNIMPLEMENTED, TOO_LARGE, INVALID_ARGUMENT = 13, 12, 8, 3
+NO_ERROR, PROTOCOL_ERROR = 0, 1
 LIMIT = 1 << 20
 
 
@@ -271,9 +272,41 @@ async def test_what_is_no_call_is_refused_as_http_does(headers: dict[bytes, byte
 
 async def test_what_is_no_request_is_given_up() -> None:
     peer = RawPeer(ECHO)
-    told = peer.told[peer.begin({b"grpc-timeout": b"soon"}, end=True)]
-    assert told.reset == 1
+    told = peer.told[peer.begin({b"X-Upper": b"1"}, end=True)]
+    assert told.reset == PROTOCOL_ERROR
     assert not peer.connection.streams.open
+
+
+@pytest.mark.parametrize("method", [ECHO, READ_ALL])
+@pytest.mark.parametrize("size", [0, 9, 11, 1 << 40])
+async def test_a_call_of_more_or_less_than_it_has_announced_is_given_up(method: Method, size: int) -> None:
+    peer = RawPeer(method)
+    told = await peer.answered({b"content-length": b"%d" % size}, framed(b"hello"))
+    assert (told.reset, told.data) == (PROTOCOL_ERROR, b"")
+    assert peer.running == "<Switchboard: 1 methods, 0 calls>"
+    told = await peer.answered({b"content-length": b"10"}, framed(b"hello"))
+    assert (told.data, told.status) == (framed(b"hello"), 0)
+
+
+@pytest.mark.parametrize("field", [(b":path", PATH.encode()), (b"X-Upper", b"1"), (b"x", b"a\nb")])
+async def test_a_call_that_ends_with_what_are_no_trailers_is_given_up(field: tuple[bytes, bytes]) -> None:
+    peer = RawPeer(ECHO)
+    number = peer.begin(data=framed(b"hello"))
+    peer.say(frames.frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, number, write_block([field])))
+    told = await peer.end_of(number)
+    assert (told.reset, told.data) == (PROTOCOL_ERROR, b"")
+    assert (await peer.answered(data=framed(b"hello"))).status == 0
+
+
+@pytest.mark.parametrize("data", [framed(b"hello"), None])
+async def test_a_call_whose_time_cannot_be_read_is_told_so(data: bytes | None) -> None:
+    peer = RawPeer(ECHO)
+    told = await peer.end_of(peer.begin({b"grpc-timeout": b"soon"}, data, end=data is not None))
+    assert (told.headers[b":status"], told.status, told.reset) == (b"200", INVALID_ARGUMENT, None)
+    assert told.headers[CODE_METADATA.encode()] == b"INVALID_INPUT"
+    assert told.details == (
+        "the call's grpc-timeout is 'soon', expected a number of up to eight digits and its unit, H, M, S, m, u or n"
+    )
 
 
 async def test_a_call_sees_what_its_caller_tells_and_where_it_is() -> None:

@@ -41,6 +41,10 @@ class Refused(Exception):
     """Headers that make no request: their stream is given up."""
 
 
+class Trailers(Refused):
+    """Headers that make no request, and nothing is wrong with them: behind data they may end one."""
+
+
 class Connection(Generic[H]):
     """A server's side of a connection, whose peer is told how many bytes of headers a call may have.
 
@@ -249,6 +253,9 @@ class Connection(Generic[H]):
             self._flood_limits.idle_frames = 0
         if is_last:
             stream.has_peer_ended = True
+        if stream.announced is not None and not stream.is_as_announced(len(data), is_last=is_last):
+            stream.reset(ErrorCode.PROTOCOL_ERROR)
+            return
         stream.receiver.take_data(data, is_last=is_last)
 
     def _take_headers(self, kind: int, flags: int, number: int, content: bytes) -> None:
@@ -267,7 +274,7 @@ class Connection(Generic[H]):
             raise ConnectionFailed(ErrorCode.PROTOCOL_ERROR, f"a client cannot begin stream {number}")
         streams = self.streams
         if number <= streams.last_begun:
-            self._take_trailers(number, ends=ends)
+            self._take_trailers(number, said, ends=ends)
             return
         if isinstance(said, Refused):
             streams.refuse(number)
@@ -281,14 +288,14 @@ class Connection(Generic[H]):
         if receiver is not None:
             stream.receiver = receiver
             if ends:
-                receiver.take_data(memoryview(b""), is_last=True)
+                self._hand_on(stream, memoryview(b""), is_last=True)
 
-    def _take_trailers(self, number: int, *, ends: bool) -> None:
+    def _take_trailers(self, number: int, said: H | Refused, *, ends: bool) -> None:
         """Take headers that come after data. All that counts of them is that they end the stream."""
         stream = self.streams.find(number)
         if stream is None:
             self.streams.hear_end(number)
-        elif stream.has_peer_ended or not ends:
+        elif stream.has_peer_ended or not ends or not isinstance(said, Trailers):
             stream.reset(ErrorCode.STREAM_CLOSED if stream.has_peer_ended else ErrorCode.PROTOCOL_ERROR)
         else:
             self._hand_on(stream, memoryview(b""), is_last=True)

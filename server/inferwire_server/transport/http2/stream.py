@@ -48,6 +48,7 @@ class Stream:
         window: How many bytes of data the peer takes now.
         credit: How many bytes the peer may send now.
         unsent: How many bytes of data wait for the peer to take them.
+        announced: How many bytes of data are still to come, if the peer has said how many it sends.
         sent_at: How many bytes had been sent on all streams when this one last sent data that had waited.
         has_peer_ended: Whether the peer has sent all.
         is_over: Whether nothing more is sent.
@@ -59,6 +60,7 @@ class Stream:
         "_outflow",
         "_queue",
         "_trailers",
+        "announced",
         "credit",
         "has_peer_ended",
         "id",
@@ -75,6 +77,7 @@ class Stream:
         self.id = number
         self.window = outflow.initial_window
         self.credit = self._allowed = STREAM_WINDOW
+        self.announced: int | None = None
         self.unsent = self.sent_at = 0
         self.has_peer_ended = False
         self.is_over = False
@@ -95,6 +98,11 @@ class Stream:
     def is_ending(self) -> bool:
         """Whether the answer is complete, and some of it waits for the peer to take it."""
         return self._trailers is not None and not self.is_over
+
+    def is_as_announced(self, size: int, *, is_last: bool) -> bool:
+        """Count data that has come of which the peer has said how much there is; say whether that may be so still."""
+        self.announced = left = (self.announced or 0) - size
+        return left == 0 if is_last else left >= 0
 
     def answer(self, headers: bytes, pieces: Sequence[Piece], size: int, trailers: bytes) -> None:
         """Send a whole answer: headers, data of so many bytes, trailers. The stream is over with it."""

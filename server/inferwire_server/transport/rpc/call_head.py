@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from inferwire_server.transport.http2.connection import Refused
+from inferwire_server.transport.http2.connection import Refused, Trailers
 from inferwire_server.transport.http2.header_blocks import Field, list_size
 from inferwire_server.transport.request_ids import NAME, is_loggable
 
@@ -18,8 +18,10 @@ _CONTENT_TYPE = b"application/grpc"
 _REQUIRED = (b":method", b":scheme", b":path")
 _PSEUDO = frozenset((*_REQUIRED, b":authority"))
 
-_NOT_METADATA = frozenset((b"content-type", b"te", b"grpc-timeout", b"grpc-encoding", b"grpc-accept-encoding"))
-"""The headers that are gRPC's own."""
+_NOT_METADATA = frozenset(
+    (b"content-type", b"content-length", b"te", b"grpc-timeout", b"grpc-encoding", b"grpc-accept-encoding")
+)
+"""The headers that are HTTP's and gRPC's own."""
 
 _OF_BYTES = b"-bin"
 """How the names of binary metadata end."""
@@ -46,6 +48,8 @@ class CallHead(NamedTuple):
         encoding: How its compressed messages are compressed.
         is_grpc: Whether it is a call of gRPC at all.
         byte_size: How long all headers are together.
+        content_length: How many bytes of data its caller means to send, if it has said so.
+        unknown_timeout: The caller's `grpc-timeout`, if that is no time; None if it is one, or there is none.
     """
 
     path: str
@@ -54,6 +58,8 @@ class CallHead(NamedTuple):
     encoding: str
     is_grpc: bool
     byte_size: int
+    content_length: int | None = None
+    unknown_timeout: bytes | None = None
 
     @property
     def where(self) -> dict[str, str]:
@@ -89,25 +95,30 @@ def read_head(fields: Sequence[Field]) -> CallHead | Refused:
             if not is_pseudo:
                 entries[field] = _entries(name, value)
                 metadata.extend(entries[field])
-        return _head(headers, tuple(metadata), list_size(fields))
+        return _head(headers, tuple(metadata), fields)
     except ValueError as error:
         return Refused(str(error))
 
 
-def _head(headers: Mapping[bytes, bytes], metadata: Metadata, byte_size: int) -> CallHead | Refused:
+def _head(headers: Mapping[bytes, bytes], metadata: Metadata, fields: Sequence[Field]) -> CallHead | Refused:
     missing = [name for name in _REQUIRED if not headers.get(name)]
     unknown = [name for name in headers if name.startswith(b":") and name not in _PSEUDO]
     if missing or unknown:
-        return Refused(missing, unknown)
+        makes_request = any(name.startswith(b":") for name in headers)
+        return Refused(missing, unknown) if makes_request else Trailers()
+    timeout = headers.get(b"grpc-timeout")
+    timeout_s = None if timeout is None else _timeout_s(timeout)
     kind = headers.get(b"content-type", b"")
     is_grpc = kind.startswith(_CONTENT_TYPE) and kind[len(_CONTENT_TYPE) :][:1] in (b"", b"+", b";")
     return CallHead(
         headers[b":path"].decode(),
         metadata,
-        _timeout_s(headers.get(b"grpc-timeout")),
+        timeout_s,
         headers.get(b"grpc-encoding", b"identity").decode(),
         is_grpc and headers[b":method"] == b"POST",
-        byte_size,
+        list_size(fields),
+        _content_length(fields) if b"content-length" in headers else None,
+        timeout if timeout_s is None else None,
     )
 
 
@@ -118,10 +129,13 @@ def _entries(name: bytes, value: bytes) -> Metadata:
     return ((name.decode("ascii"), value.decode("latin-1")),)
 
 
-def _timeout_s(value: bytes | None) -> float | None:
-    if value is None:
-        return None
+def _timeout_s(value: bytes) -> float | None:
     found = _TIMEOUT.fullmatch(value)
-    if found is None:
-        raise ValueError(f"the header grpc-timeout is {value!r}")
-    return int(found[1]) * _UNITS[found[2]]
+    return None if found is None else int(found[1]) * _UNITS[found[2]]
+
+
+def _content_length(fields: Sequence[Field]) -> int:
+    said = {value for name, value in fields if name == b"content-length"}
+    if len(said) > 1 or not min(said).isdigit():
+        raise ValueError(f"the header content-length is {said}")
+    return int(said.pop())

@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 import grpc
 
+from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, write_block
@@ -92,6 +93,8 @@ class Switchboard:
             # Calls that the peer has given up count until their work has ended: else it could begin any number.
             stream.refuse()
             return None
+        if head.content_length is not None:
+            stream.announced = head.content_length
         if not head.is_grpc:
             stream.finish(_NOT_GRPC)
             return None
@@ -103,6 +106,8 @@ class Switchboard:
             return Refusal(stream, NO_TENSORFLOW_SERVING if is_of_tensorflow else NO_METHOD)
         if head.encoding not in ENCODINGS:
             return Refusal(stream, _unknown_encoding(head.encoding))
+        if head.unknown_timeout is not None:
+            return Refusal(stream, _unknown_timeout(head.unknown_timeout))
         is_unread = False
         try:
             self._guard.check_key(head.metadata)
@@ -127,3 +132,10 @@ def _long_headers(byte_size: int, most: int) -> RpcStatus:
 def _unknown_encoding(encoding: str) -> RpcStatus:
     sentence = f"the call's grpc-encoding is '{encoding}', expected one of {', '.join(ENCODINGS)}"
     return RpcStatus(grpc.StatusCode.UNIMPLEMENTED, sentence)
+
+
+def _unknown_timeout(said: bytes) -> RpcStatus:
+    expected = "expected a number of up to eight digits and its unit, H, M, S, m, u or n"
+    return RpcStatus.of(
+        ServingError(Code.INVALID_INPUT, f"the call's grpc-timeout is '{said.decode('latin-1')}', {expected}")
+    )

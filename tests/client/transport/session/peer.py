@@ -7,11 +7,12 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
+
+from tests.daemon_threads import DaemonThreads
 
 import inferwire as ov
 from inferwire.transport.session.carriers import Pieces
@@ -53,7 +54,7 @@ class Place:
 
     def connected(self, *limits: float) -> tuple[SocketCarrier, socket.socket]:
         """Make a carrier, and give the server's end of it as well."""
-        with self.listener, ThreadPoolExecutor(1) as beside:
+        with self.listener, DaemonThreads() as beside:
             accepted = beside.submit(self.accept)
             return self.connect(*limits), accepted.result(TIMEOUT_S)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import count
 from os import sched_yield
 from threading import Lock
 from typing import Any
 
 import pytest
+from tests.daemon_threads import DaemonThreads
 
 from inferwire.transport.executions import Outcome, OutputBytes, Timings
 from inferwire.transport.session.gathering import LONGEST_HOLD_S, MOST_EXECUTIONS, Gathering, Shipment
@@ -92,14 +93,15 @@ def rig() -> Rig:
 
 
 @pytest.fixture
-def pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1)
+def pool() -> DaemonThreads:
+    return DaemonThreads()
 
 
-def sleeping(rig: Rig, pool: ThreadPoolExecutor) -> Future[Shipment]:
+def sleeping(rig: Rig, pool: DaemonThreads) -> Future[Shipment]:
     """Take on another thread, which finds nothing due."""
     future = pool.submit(rig.outgoing.take)
     while not rig.outgoing.is_asleep:
+        assert not future.done(), "it finds something"
         sched_yield()
     return future
 
@@ -144,7 +146,7 @@ def test_a_lone_one_never_waits(rig: Rig) -> None:
         rig.answer(execution)
 
 
-def test_tiny_ones_wait_until_there_are_as_many_as_are_under_way(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_tiny_ones_wait_until_there_are_as_many_as_are_under_way(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     rig.under_way(header, 3)
     batch = sleeping(rig, pool)
@@ -155,7 +157,7 @@ def test_tiny_ones_wait_until_there_are_as_many_as_are_under_way(rig: Rig, pool:
     assert ids(batch.result(TIMEOUT_S)) == [[5, 6, 7]]
 
 
-def test_of_what_came_at_once_one_half_goes_while_the_other_waits(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_of_what_came_at_once_one_half_goes_while_the_other_waits(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     (lone,) = rig.under_way(header, 1)
     executions = [rig.put(header) for _ in range(15)]
@@ -186,7 +188,7 @@ def taken_with(rig: Rig, execution: StreamExecution) -> list[list[int]] | None:
     return ids(*sent) if sent else None
 
 
-def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, pool: DaemonThreads) -> None:
     batch = sleeping(rig, pool)
     for header in (stackable(), EncodedHeader(b"")):
         for _ in range(3):
@@ -198,7 +200,7 @@ def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, poo
     assert ids(batch.result(TIMEOUT_S)) == []
 
 
-def test_whoever_makes_a_message_due_takes_it(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_whoever_makes_a_message_due_takes_it(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     rig.under_way(header, 3)
     rig.put(header)
@@ -210,7 +212,7 @@ def test_whoever_makes_a_message_due_takes_it(rig: Rig, pool: ThreadPoolExecutor
     assert ids(batch.result(TIMEOUT_S)) == []
 
 
-def test_a_thread_that_waited_for_nothing_looks_after_what_now_waits(pool: ThreadPoolExecutor) -> None:
+def test_a_thread_that_waited_for_nothing_looks_after_what_now_waits(pool: DaemonThreads) -> None:
     rig = Rig(LONGEST_HOLD_S)
     header = stackable()
     rig.under_way(header, 3)
@@ -220,9 +222,7 @@ def test_a_thread_that_waited_for_nothing_looks_after_what_now_waits(pool: Threa
     assert ids(batch.result(TIMEOUT_S)) == [[5]]
 
 
-def test_a_thread_that_looked_after_what_waited_lately_is_not_woken_for_the_next(
-    rig: Rig, pool: ThreadPoolExecutor
-) -> None:
+def test_a_thread_that_looked_after_what_waited_lately_is_not_woken_for_the_next(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     rig.under_way(header, 3)
     batch = sleeping(rig, pool)
@@ -266,7 +266,7 @@ def test_nobody_takes_what_is_put_just_as_the_thread_has_taken_what_is_before_it
             self._lock, self._is_next = Lock(), True
 
         def __enter__(self) -> None:
-            self._lock.acquire()
+            assert self._lock.acquire(timeout=TIMEOUT_S)
 
         def __exit__(self, *exc_info: object) -> None:
             self._lock.release()
@@ -283,7 +283,7 @@ def test_nobody_takes_what_is_put_just_as_the_thread_has_taken_what_is_before_it
     assert [rig.taken(), rig.taken()] == [[[1]], [[2]]]
 
 
-def test_what_is_large_together_is_left_to_the_thread(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_what_is_large_together_is_left_to_the_thread(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     rig.under_way(header, 2)
     rig.put(header, AT_ONCE_BYTES)
@@ -292,13 +292,13 @@ def test_what_is_large_together_is_left_to_the_thread(rig: Rig, pool: ThreadPool
     assert ids(batch.result(TIMEOUT_S)) == [[4, 5]]
 
 
-def test_what_is_large_is_left_to_the_thread(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_what_is_large_is_left_to_the_thread(rig: Rig, pool: DaemonThreads) -> None:
     batch = sleeping(rig, pool)
     assert put_and_take(rig, stackable(), AT_ONCE_BYTES + 1) is None
     assert ids(batch.result(TIMEOUT_S)) == [[1]]
 
 
-def test_where_all_are_back_as_many_are_due_as_went_last(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_where_all_are_back_as_many_are_due_as_went_last(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     together = burst(rig, header)
     rig.answer(*together)
@@ -320,7 +320,7 @@ def burst(rig: Rig, header: EncodedHeader) -> list[StreamExecution]:
 
 
 def test_the_thread_is_woken_for_the_first_of_a_burst_and_sends_it_if_no_more_come(
-    rig: Rig, pool: ThreadPoolExecutor
+    rig: Rig, pool: DaemonThreads
 ) -> None:
     header = stackable()
     rig.answer(*burst(rig, header))
@@ -329,7 +329,7 @@ def test_the_thread_is_woken_for_the_first_of_a_burst_and_sends_it_if_no_more_co
     assert ids(batch.result(TIMEOUT_S)) == [[6]]
 
 
-def test_what_was_cancelled_is_neither_taken_nor_counted(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_what_was_cancelled_is_neither_taken_nor_counted(rig: Rig, pool: DaemonThreads) -> None:
     batch = sleeping(rig, pool)
     execution = rig.make(stackable())
     del rig.wanted[execution.id]
@@ -339,7 +339,7 @@ def test_what_was_cancelled_is_neither_taken_nor_counted(rig: Rig, pool: ThreadP
     batch.result(TIMEOUT_S)
 
 
-def test_whoever_takes_leaves_the_end_to_the_thread(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_whoever_takes_leaves_the_end_to_the_thread(rig: Rig, pool: DaemonThreads) -> None:
     batch = sleeping(rig, pool)
     rig.outgoing.is_asleep = True
     rig.outgoing.end()
@@ -349,7 +349,7 @@ def test_whoever_takes_leaves_the_end_to_the_thread(rig: Rig, pool: ThreadPoolEx
         batch = pool.submit(rig.outgoing.take)
 
 
-def test_they_go_where_so_many_wait_as_one_stack_may_have(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_they_go_where_so_many_wait_as_one_stack_may_have(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable(2)
     rig.under_way(header, 6)
     batch = sleeping(rig, pool)
@@ -358,7 +358,7 @@ def test_they_go_where_so_many_wait_as_one_stack_may_have(rig: Rig, pool: Thread
     assert ids(batch.result(TIMEOUT_S)) == [[8, 9]]
 
 
-def test_answers_let_go_what_waited_for_them(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_answers_let_go_what_waited_for_them(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     one, two, three = rig.under_way(header, 3)
     rig.put(header)
@@ -368,7 +368,7 @@ def test_answers_let_go_what_waited_for_them(rig: Rig, pool: ThreadPoolExecutor)
     rig.answer(three)
 
 
-def test_what_was_cancelled_under_way_is_waited_for_no_more(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_what_was_cancelled_under_way_is_waited_for_no_more(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     one, two, _ = rig.under_way(header, 3)
     rig.put(header)
@@ -399,7 +399,7 @@ def test_nothing_waits_for_what_takes_much_longer_on_the_device_than_on_the_wire
     assert rig.taken() == [[5]]
 
 
-def test_nothing_waits_for_executions_of_another_header(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_nothing_waits_for_executions_of_another_header(rig: Rig, pool: DaemonThreads) -> None:
     held, other = stackable(), stackable()
     rig.under_way(held, 3)
     rig.put(held)
@@ -410,7 +410,7 @@ def test_nothing_waits_for_executions_of_another_header(rig: Rig, pool: ThreadPo
     assert rig.taken() == [[7]]
 
 
-def test_nothing_waits_for_longer_than_a_moment(pool: ThreadPoolExecutor) -> None:
+def test_nothing_waits_for_longer_than_a_moment(pool: DaemonThreads) -> None:
     rig = Rig(LONGEST_HOLD_S)
     header = stackable()
     rig.under_way(header, 3)
@@ -420,7 +420,7 @@ def test_nothing_waits_for_longer_than_a_moment(pool: ThreadPoolExecutor) -> Non
     assert ids(batch.result(TIMEOUT_S)) == [[5]]
 
 
-def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     rig.gathering.most_bytes = 1000
     rig.under_way(header, 10)
@@ -432,7 +432,7 @@ def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: 
     assert ids(batch.result(TIMEOUT_S)) == [[12, 13, 14]]
 
 
-def test_each_that_waits_counts_with_its_own_size(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_each_that_waits_counts_with_its_own_size(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     rig.gathering.most_bytes = 1000
     rig.under_way(header, 10)
@@ -443,7 +443,7 @@ def test_each_that_waits_counts_with_its_own_size(rig: Rig, pool: ThreadPoolExec
     assert ids(batch.result(TIMEOUT_S)) == [[12, 13, 14]]
 
 
-def test_the_size_is_that_of_what_waits_and_not_of_what_was_sent(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_the_size_is_that_of_what_waits_and_not_of_what_was_sent(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     rig.gathering.most_bytes = 1000
     rig.under_way(header, 0)
@@ -479,7 +479,7 @@ def test_behind_the_end_nobody_sends_what_is_put(rig: Rig) -> None:
     assert put_and_take(rig, EncodedHeader(b"")) is None
 
 
-def test_an_empty_queue_waits_for_whatever_comes(rig: Rig, pool: ThreadPoolExecutor) -> None:
+def test_an_empty_queue_waits_for_whatever_comes(rig: Rig, pool: DaemonThreads) -> None:
     puts: list[Callable[[], object]] = [lambda: rig.put(stackable()), lambda: rig.put(EncodedHeader(b""))]
     for number, put in enumerate(puts, 1):
         batch = sleeping(rig, pool)
@@ -491,7 +491,7 @@ def test_an_empty_queue_waits_for_whatever_comes(rig: Rig, pool: ThreadPoolExecu
 
 
 def test_a_thread_that_is_called_comes_with_nothing_and_is_left_what_is_put_meanwhile(
-    rig: Rig, pool: ThreadPoolExecutor
+    rig: Rig, pool: DaemonThreads
 ) -> None:
     batch = sleeping(rig, pool)
     rig.outgoing.interrupt()
@@ -510,7 +510,7 @@ def test_the_repr_counts(rig: Rig) -> None:
 
 
 def test_who_is_interrupted_while_it_falls_asleep_does_not_sleep(
-    rig: Rig, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, pool: DaemonThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has looked whether there is anything to send, and is not yet known to be asleep."""
 

@@ -35,7 +35,7 @@ def test_a_server_that_asks_is_answered(open_peer: Callable[..., Peer]) -> None:
             peer.say(Kind.PING)
         peer.say(Kind.MESSAGE, b"one")
 
-    asking, reading = threading.Thread(target=ask), threading.Thread(target=lambda: next(messages))
+    asking, reading = (threading.Thread(target=each, daemon=True) for each in (ask, lambda: next(messages)))
     for thread in (asking, reading):
         thread.start()
     assert peer.next() == (Kind.PONG, b"")

@@ -45,7 +45,7 @@ def test_threads_that_send_at_once_do_not_mix_their_messages(open_peer: Callable
     peer = open_peer()
     messages = [bytes([number]) * (MOST_JOINED * 3) for number in range(8)]
     halves = [(memoryview(each)[:7], memoryview(each)[7:]) for each in messages]
-    threads = [threading.Thread(target=peer.carrier.send, args=(each, [])) for each in halves]
+    threads = [threading.Thread(target=peer.carrier.send, args=(each, []), daemon=True) for each in halves]
     for thread in threads:
         thread.start()
     for pieces in halves:
@@ -196,7 +196,7 @@ def test_a_cancel_ends_whoever_receives_and_whoever_sends(open_peer: Callable[..
     peer.outgoing.put((bytes(64 << 20),))
     peer.wait_for_bytes()  # it is being sent, and there is no room for all of it
     peer.outgoing.put(END)
-    receiving = threading.Thread(target=receive)
+    receiving = threading.Thread(target=receive, daemon=True)
     receiving.start()
     peer.carrier.cancel()
     for thread in (sending, receiving):

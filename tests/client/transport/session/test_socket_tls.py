@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import socket
 import ssl
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
 from tests.client.transport.session.peer import TIMEOUT_S, Place, Tls, swallowed
+from tests.daemon_threads import DaemonThreads
 
 import inferwire as ov
 from inferwire.transport.session.socket_carrier import SocketCarrier
@@ -20,7 +20,7 @@ from inferwire_proto import frames
 
 def test_a_server_that_is_not_trusted_gets_nothing(tls: Tls) -> None:
     place = Place(socket.create_server(("127.0.0.1", 0)), Tls(tls.server, ssl.create_default_context()))
-    with place.listener, ThreadPoolExecutor(1) as beside:
+    with place.listener, DaemonThreads() as beside:
         accepted = beside.submit(place.accept)
         with pytest.raises(ssl.SSLCertVerificationError):
             place.connect()
@@ -29,7 +29,7 @@ def test_a_server_that_is_not_trusted_gets_nothing(tls: Tls) -> None:
 
 
 def test_a_certificate_for_another_host_is_not_taken(tls: Tls) -> None:
-    with socket.create_server(("127.0.0.2", 0)) as listener, ThreadPoolExecutor(1) as beside:
+    with socket.create_server(("127.0.0.2", 0)) as listener, DaemonThreads() as beside:
         place = Place(listener, tls)
         accepted = beside.submit(place.accept)
         with pytest.raises(ssl.SSLCertVerificationError, match=r"127\.0\.0\.2"):
@@ -49,7 +49,7 @@ def test_what_speaks_no_tls_is_not_spoken_to(tls: Tls, answer: bytes, error: typ
             peer.sendall(answer)
             return hello
 
-    with place.listener, ThreadPoolExecutor(1) as beside:
+    with place.listener, DaemonThreads() as beside:
         said = beside.submit(serve)
         with pytest.raises(error):
             place.connect()
@@ -67,7 +67,7 @@ def test_bytes_that_the_peer_has_not_sent_end_it(tls: Tls) -> None:
 
 
 def test_nothing_that_is_said_can_be_read_on_the_way(tls: Tls) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as beside:
+    with socket.create_server(("127.0.0.1", 0)) as listener, DaemonThreads() as beside:
         came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
         server = tls.server.wrap_bio(came, goes, server_side=True)
         seen = bytearray()
