@@ -139,7 +139,7 @@ def shutdown() -> None:
 
 
 def __dir__() -> list[str]:
-    """List what programs use, for completion: not the modules that it is made of."""
+    """List what programs use, for completion, and not the modules of the client's own."""
     return __all__
 
 
@@ -149,5 +149,5 @@ sys.meta_path.append(NotOfferedFinder(__name__))
 if not TYPE_CHECKING:  # a type checker is to complain of unknown names
 
     def __getattr__(name: str) -> ModuleType:
-        """Give what programs look for that were written for openvino; say of all else that it is not offered."""
+        """Give a module that programs look for which were written for openvino; refuse any other name."""
         return missing_from(__name__, name)

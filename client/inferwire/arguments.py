@@ -23,7 +23,7 @@ _MOST_DIGITS = len(str(SIZE_LIMIT))
 
 _NO_SIZES = (str, bytes, bytearray, Mapping, np.generic)
 _ALSO_SIZES = (GeneratorType, map, zip, Set, KeysView, ValuesView)
-"""What has no items by position and is taken nevertheless; other iterators, as `filter` and `reversed`, are not."""
+"""Types that have no items by position and are taken all the same; other iterators, as `filter`, are not."""
 
 INT64_MAX = 2**63 - 1
 """The largest dimension; it also stands for one without an upper bound."""
@@ -40,16 +40,16 @@ class Unpicklable:
 
 
 def openvino_class(value: object) -> str:
-    """Name the class of an object of an openvino installed beside the client; empty for any other object.
+    """Name the class of an object of openvino's, if that is installed beside the client; empty for any other object.
 
-    Whoever has such an object has imported openvino; it is told by its class alone.
+    Openvino is not imported for this, because the module of the object's class tells.
     """
     kind = type(value)
     return kind.__name__ if kind.__module__.partition(".")[0] == "openvino" else ""
 
 
 def as_member(value: object, choices: type[E]) -> E | None:
-    """Take a member of an enumeration, ours or of openvino's of that name; None for anything else."""
+    """Take a member of an enumeration, or of openvino's enumeration of the same name; None for anything else."""
     if isinstance(value, choices):
         return value
     # Two of openvino's classes are named Type, and only one of them is an enumeration.
@@ -76,7 +76,7 @@ def as_integer(value: object) -> int | None:
     if type(value) is int:
         return value
     try:
-        return int(operator.index(cast("Any", value)))  # which leaves a bool what it is
+        return int(operator.index(cast("Any", value)))  # `index` leaves a bool as it is
     except TypeError:
         return None
 
@@ -96,14 +96,14 @@ def size_in(text: str) -> int | None:
 
 
 def as_sizes(value: object) -> tuple[int, ...] | None:
-    """Convert a sequence of sizes, or what else pybind11 takes for one; None where it is no such thing.
+    """Convert a sequence of sizes, or what else pybind11 takes for one; None for anything else.
 
-    What gives its items once, as a generator, is used up by it: call it last of what may refuse a set of arguments.
+    It uses up a generator, so call it after all other checks that may refuse a set of arguments.
     """
     if not isinstance(value, _ALSO_SIZES):
         if isinstance(value, _NO_SIZES) or not hasattr(type(value), "__getitem__"):
             return None
-        len(cast("Sized", value))  # what has none, as a shape of unknown rank, says so
+        len(cast("Sized", value))  # raises if there is none, as for a shape of unknown rank
     sizes: list[int] = []
     for item in cast("Iterable[object]", value):
         size = as_size(item)
@@ -116,9 +116,9 @@ def as_sizes(value: object) -> tuple[int, ...] | None:
 def in_order(
     args: tuple[object, ...], keywords: Mapping[str, object], *forms: tuple[str, ...]
 ) -> tuple[Any, ...] | None:
-    """Put arguments in the order of a function's parameters; None where they fit none of its forms.
+    """Put arguments in the order of a function's parameters; None if they fit none of its forms.
 
-    A form is the names of all that it takes. Of those that fit, the first counts.
+    A form is the names of all its parameters. Of the forms that fit, the first counts.
     """
     for form in forms:
         named = form[len(args) :]

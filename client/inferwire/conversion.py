@@ -1,6 +1,6 @@
 """openvino's functions that make graphs of other formats, or files of graphs.
 
-Programs import them for what they rarely do, so that they are here; whoever calls one is told that it is not offered.
+They are here because programs import them, though they rarely call them. A call raises that it is not offered.
 """
 
 from __future__ import annotations

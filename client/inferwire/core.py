@@ -1,7 +1,7 @@
 """The way to a server, its models and its devices: `Core`.
 
-Owns the connection's lifetime and the properties set on this side. Everything it gives out works
-on its own: requests outlive the `Core` they come from.
+Owns the connection's lifetime and the properties set on this side. The objects that it gives out work
+on their own: requests outlive the `Core` they come from.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class Core(Unpicklable, PartlyMirrored):
     Args:
         address: "host:port", "grpcs://host:port" for TLS, "grpc://host:port" for gRPC alone, or "unix:path"; without
             one, that in the environment's INFERWIRE_ADDRESS, else "localhost:8001".
-        api_key: What a server asks for that was started with keys; without one, that in the environment's
-            INFERWIRE_API_KEY. Every call shows it, and nothing prints it. Without TLS it travels as it is.
+        api_key: The key that a server which was started with keys asks for; without one, that in the environment's
+            INFERWIRE_API_KEY. Every call shows it, and nothing prints it. Without TLS it travels in clear.
         root_certificates: The path of a PEM file with the certificates by which a "grpcs://" server is trusted: of a
-            private authority, or the server's own where it has signed that itself; without one, that in the
+            private authority, or the server's own if it has signed that itself; without one, that in the
             environment's INFERWIRE_ROOT_CERTIFICATES, else what this machine trusts.
-        transport: What calls the server, where that is made already; for the SDK's own commands and tests.
+        transport: A transport that is made already and calls the server; for the SDK's own commands and tests.
 
     Raises:
         TypeError: For what is no text.
@@ -165,7 +165,7 @@ class Core(Unpicklable, PartlyMirrored):
 
         Raises:
             RuntimeError: If the model, the device or a property is not known, or the server does not
-                allow uploads; OpenVINO's own text where it refused.
+                allow uploads; with OpenVINO's own text if it refused.
         """
         device = device_name.get_device_name() if isinstance(device_name, RemoteContext) else device_name
         device = DEFAULT_DEVICE if device is None else device
@@ -177,7 +177,7 @@ class Core(Unpicklable, PartlyMirrored):
             compiled = self._compiled(self._transport.compile(model.contents, device, properties), properties)
             copy_labels((*model.inputs, *model.outputs), (*compiled.inputs, *compiled.outputs))
             return compiled
-        # Nobody would hold what was read: to compile the files is one call, and the server reads them once.
+        # The program never holds a model that was read, so one call compiles the files: the server reads them once.
         files = _files(model, weights)
         with files.told_in_own_words():
             return self._compiled(self._transport.compile(files.contents(), device, properties), properties)
@@ -275,7 +275,7 @@ class Core(Unpicklable, PartlyMirrored):
         return self._compiled(imported, properties)
 
     def query_model(self, model: Model | LocalModel, device_name: str, config: Config = None) -> dict[str, str]:
-        """Give the device that would run it for each node that can run, by friendly name.
+        """Give the device that would run each node that can run, by the node's friendly name.
 
         Mirrors `openvino.Core.query_model`. The server needs no more than to allow uploads.
 
@@ -310,7 +310,7 @@ class Core(Unpicklable, PartlyMirrored):
         add_extension(self, self._transport, extensions)
 
     def create_context(self, device_name: str, properties: Mapping[str, Any] | None = None) -> RemoteContext:
-        """Give what makes tensors on the server. Mirrors `openvino.Core.create_context`.
+        """Give a context, which makes tensors on the server. Mirrors `openvino.Core.create_context`.
 
         Differs from OpenVINO: CPU has a context too, and none takes properties.
 
@@ -324,7 +324,7 @@ class Core(Unpicklable, PartlyMirrored):
         return context_of(self._transport, device_name, properties)
 
     def get_default_context(self, device_name: str) -> RemoteContext:
-        """Give what makes tensors on the server. Mirrors `openvino.Core.get_default_context`.
+        """Give a context, which makes tensors on the server. Mirrors `openvino.Core.get_default_context`.
 
         Differs from OpenVINO: CPU has a context too.
 
@@ -375,7 +375,7 @@ def _check_address(address: str | os.PathLike[str] | None) -> None:
 
 
 def _files(model: Any, weights: Weights) -> ModelFiles:
-    """Read what is to be compiled and was not read by a server."""
+    """Read the files of a model that is to be compiled and was not read by a server before."""
     if isinstance(model, bytes) and weights is None and is_path(model):
         model = os.fsdecode(model)
     if not (is_readable(model) or openvino_class(model) == "Model"):
@@ -384,6 +384,6 @@ def _files(model: Any, weights: Weights) -> ModelFiles:
 
 
 def _require_name(device: str) -> None:
-    """Refuse a device of no name, which to the server would be its default."""
+    """Refuse an empty name, which the server would take for its default device."""
     if not device:
         raise RuntimeError('Device with "" name is not registered in the OpenVINO Runtime')

@@ -1,6 +1,6 @@
 """The properties that one `Core` was given, for the compilations that follow.
 
-Owns the overloads of openvino's `set_property`, and what of it reaches which compilation. The server
+Owns the overloads of openvino's `set_property`, and which of the properties reach which compilation. The server
 only checks them: it keeps none before a model is compiled.
 """
 
@@ -26,7 +26,7 @@ Config: TypeAlias = PropertyMap | None
 """Properties of one call."""
 
 Check = Callable[[str, Properties], Properties]
-"""Asks for properties as a device would take them; raises what the device says against them."""
+"""Asks a device for properties as it would take them; raises the device's error if it refuses them."""
 
 _SIGNATURES = (
     "(self: Core, properties: Mapping[str, object]) -> None",
@@ -37,7 +37,7 @@ _SIGNATURES = (
 _FORMS = (("properties",), ("property",), ("device_name", "properties"), ("device_name", "property"))
 
 _OF_THE_PROCESS = frozenset({"CACHE_DIR", "FORCE_TBB_TERMINATE", "LOG_LEVEL"})
-"""Properties of the process that runs models, which is the server's operator's. Programs set them out of habit."""
+"""Properties of the process that runs models, which the server's operator sets. Programs set them out of habit."""
 
 _LOG_LEVELS: Mapping[object, str] = {
     "LOG_NONE": "NO",
@@ -51,7 +51,7 @@ _LOG_LEVELS: Mapping[object, str] = {
 
 _OWN_PREFIX = "INFERWIRE_"
 _OVER_OTHERS = ("AUTO", "MULTI", "HETERO")
-"""Devices that take the properties of those they run models on, by name."""
+"""Devices that run models on other devices, and take the properties of those by their names."""
 
 _DEVICE_PROPERTIES = "DEVICE_PROPERTIES"
 
@@ -64,13 +64,13 @@ def is_config(value: object) -> bool:
 
 
 def is_known_here(name: str) -> bool:
-    """Tell whether a property is one that a `Core` has of itself, so that the server need not be asked for it."""
+    """Tell whether a property is kept by the `Core` itself, so that the server need not be asked for it."""
     return name.startswith(_OWN_PREFIX) or name in ("CACHE_DIR", "FORCE_TBB_TERMINATE")
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What was set, by device. Never changed, but replaced as a whole: threads may read it while others set more.
+    """What was set, by device. Replaced as a whole, never changed, so that threads may read it while others set more.
 
     Attributes:
         given: As it was given.
@@ -111,10 +111,10 @@ class CoreProperties:
             self._kept = _Kept(_with(kept.given, device, given), _with(kept.taken, device, taken))
 
     def get(self, device: str, name: str) -> PropertyValue:
-        """Give what was set for a device, as the device takes it; None where nothing was.
+        """Give what was set for a device, as the device takes it; None if nothing was.
 
         Raises:
-            RuntimeError: With openvino's text for what was set for every device and this one does not take.
+            RuntimeError: With openvino's text if this device does not take what was set for every device.
         """
         kept = self._kept
         found = _set_for(device, kept.taken).get(name)
@@ -125,7 +125,7 @@ class CoreProperties:
         return self._check(device, {name: of_all[name]}).get(name) if device else found
 
     def for_compile(self, device: str, config: Config) -> dict[str, PropertyValue]:
-        """Merge what a compilation is given: for every device, for this one, and for this call.
+        """Merge the properties of a compilation: those set for every device, those for this one, and those of the call.
 
         Raises:
             TypeError: For values of a type that no property has.
@@ -159,7 +159,7 @@ def _arguments(owner: object, args: tuple[Any, ...], keywords: Mapping[str, Any]
 
 
 def _with(by_device: Mapping[str, Properties], device: str, values: Properties) -> dict[str, Properties]:
-    """Add what is set for a device; what is set for all of them, "", is set for each."""
+    """Add what is set for a device; what is set for all of them, "", replaces what each of them had."""
     others = dict(by_device)
     if not device:
         others = {
@@ -169,12 +169,12 @@ def _with(by_device: Mapping[str, Properties], device: str, values: Properties) 
 
 
 def _add_devices(merged: dict[str, PropertyValue], by_device: Mapping[str, Properties]) -> None:
-    """Add what was set for other devices to what goes with a model for one over them."""
+    """Add what was set for other devices to the properties of a model for a device that runs on those."""
     others = {name: _for_openvino(given) for name, given in by_device.items() if name not in ("", *_OVER_OTHERS)}
     asked = merged.get(_DEVICE_PROPERTIES, {})
     if others and isinstance(asked, dict):
         merged[_DEVICE_PROPERTIES] = {
-            # A text for a device is OpenVINO's to read, or to refuse.
+            # If a device's properties are a text, OpenVINO reads or refuses it.
             name: {**others.get(name, {}), **own} if isinstance(own := asked.get(name, {}), dict) else own
             for name in {**others, **asked}
         }
@@ -184,7 +184,7 @@ def _read_here(given: Properties) -> dict[str, PropertyValue]:
     """Give the values as openvino has them, of those properties that no device is asked for.
 
     Raises:
-        RuntimeError: For a level of the log that there is none of.
+        RuntimeError: For a level of the log that does not exist.
     """
     read = dict(given)
     if "LOG_LEVEL" in given:
@@ -212,7 +212,7 @@ def _set_for(device: str, by_device: Mapping[str, Properties]) -> dict[str, Prop
 
 
 def _for_openvino(given: Properties) -> dict[str, PropertyValue]:
-    """Give those that are OpenVINO's to know: not of the server's process, and none of inferwire's own."""
+    """Give the properties that OpenVINO is told: not those of the server's process, and none of inferwire's own."""
     return {
         name: value for name, value in given.items() if name not in _OF_THE_PROCESS and not name.startswith(_OWN_PREFIX)
     }

@@ -1,4 +1,4 @@
-"""What a server or the network says, as exceptions.
+"""The errors of servers and of the network, as exceptions.
 
 Owns the one exception root of the client and the class of each code. Mistakes in arguments are
 no business of this module: they raise the builtins openvino raises, with its texts.
@@ -13,15 +13,15 @@ from inferwire_proto.errors import Code
 E = TypeVar("E", bound=BaseException)
 
 WHERE_KEYS = "in INFERWIRE_API_KEY, or as api_key to Core()"
-"""Where a program says by which key it calls a server."""
+"""Where a program gives the key by which it calls a server."""
 
 
 class InferwireError(RuntimeError):
     """What a server or the network says went wrong. A `RuntimeError`, as all of openvino's are.
 
     Attributes:
-        code: What a program branches on; None where no server gave one.
-        retry_after_s: When a retry makes sense, in seconds; None where nobody knows.
+        code: What a program branches on; None if no server gave one.
+        retry_after_s: When a retry makes sense, in seconds; None if that is not known.
     """
 
     code: Code | None = None
@@ -102,13 +102,13 @@ class TensorLost(SessionLost):
 
 
 class UnsupportedType(InferwireError, TypeError):
-    """A property's value has a type that Python has not, or only a later client. A `TypeError`, as openvino's is."""
+    """A property's value is of a type that Python lacks, or only a later client knows. A `TypeError`, as openvino's."""
 
     code = Code.UNSUPPORTED_TYPE
 
 
 class QueueFull(InferwireError):
-    """The device's queue is full; `retry_after_s` says when to try again, where the server knows."""
+    """The device's queue is full; `retry_after_s` says when to try again, if the server knows."""
 
     code = Code.QUEUE_FULL
 
@@ -171,9 +171,9 @@ if _BY_CODE.keys() != set(Code):
 def anew(error: E) -> E:
     """Copy an exception without its traceback.
 
-    One that is kept is raised as such: its own traceback would keep the frames of whoever it was raised to, with all
-    that they refer to, and those of others who are told of the same. No `__init__` is run for it: that of a program's
-    own error may take other arguments than those that the error has.
+    An error that is kept is raised as a copy: its own traceback would keep alive the frames of each caller that it was
+    raised to, with all that they refer to. `__init__` is not run for the copy, because that of a program's own error
+    may take other arguments than those in `args`.
     """
     made = type(error).__new__(type(error), *error.args)
     made.__dict__.update(error.__dict__)
@@ -188,18 +188,18 @@ def error_of(code: Code | None, message: str, retry_after_s: float | None = None
 
 
 def unauthenticated(message: str) -> Unauthenticated:
-    """Say how a key is given, where the server has not."""
+    """Make the error of a call without a valid key, and say how to give one if the server's message does not."""
     is_said = "INFERWIRE_API_KEY" in message or "api_key" in message
     return Unauthenticated(message if is_said else f"{message}; give one of the server's keys {WHERE_KEYS}")
 
 
 def lost_under_way(error: ServerUnavailable) -> ServerUnavailable:
-    """Say of an inference that was sent that nobody knows what became of it."""
+    """Make the error of an inference that was sent, and may or may not have run."""
     return ServerUnavailable(f"the connection was lost while the inference was under way, which may have run: {error}")
 
 
 def tensor_lost(address: str, error: TensorLost) -> TensorLost:
-    """Say what to do where the server at an address does not have a tensor any more."""
+    """Make the error for a tensor that a server no longer has, and say what to do."""
     return TensorLost(
         f"the server at {address} has lost a tensor that it kept for this client ({error}), as when it has restarted;"
         " make the remote tensor anew, or run the inference again whose output it was"

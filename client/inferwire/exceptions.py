@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class OVError(Exception):
-    """The root of the other two."""
+    """The root of the errors below."""
 
 
 class UserInputError(OVError):

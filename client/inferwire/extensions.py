@@ -1,7 +1,7 @@
 """Libraries of further operations: which of them a server has.
 
-They run in the server's process, so that its operator alone loads them. What a program asks for by the path of
-a library of its own is there if the server has loaded one of the same name.
+They run in the server's process, so that only its operator loads them. A program asks for one by the path of its own
+copy, and has it if the server has loaded a library of the same name.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from inferwire.values.shapes import Shape
 from inferwire.values.types import Type
 
 _LOW_BITS = {"u1": 1, "u2": 2, "u4": 4, "i4": 4, "nf4": 4, "f4e2m1": 4, "u3": 2, "u6": 4}
-"""How many bits of each element stand together before the rest of them do: all, unless 8 is no multiple of a width."""
+"""How many low bits of each element stand before the high bits of a group: all, if 8 is a multiple of the width."""
 
 
 def pack_data(array: np.ndarray[Any, Any], type: Type) -> np.ndarray[Any, Any]:  # noqa: A002 - openvino's name

@@ -9,7 +9,7 @@ from contextlib import suppress
 class Latch:
     """An event that is set once and stays so. Next to free: every execution has one, and few are waited for."""
 
-    # What few of them ever have is the class's, so that making one runs no code.
+    # On the class, because few instances ever set these: making one then runs no code.
     _is_set = False
     _bells: list[threading.Lock] | None = None
 
@@ -17,11 +17,11 @@ class Latch:
         return f"<Latch: {'set' if self._is_set else 'not set'}>"
 
     def is_set(self) -> bool:
-        """Whether it has happened."""
+        """Whether it was set."""
         return self._is_set
 
     def set(self) -> None:
-        """Let go of everybody who waits, now and later; nothing the second time."""
+        """Wake all waiting threads, and let later waits return at once; do nothing the second time."""
         self._is_set = True
         if self._bells is not None:
             try:
@@ -31,18 +31,18 @@ class Latch:
                 return
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until it is set, at most so long; tell whether it is."""
+        """Wait until it is set, at most for `timeout_s`; tell whether it is."""
         if self._is_set:
             return True
         bell = threading.Lock()
         bell.acquire()
-        # Two that come at once hang theirs up in the same place: this is one step for all threads.
+        # One step for all threads, so that two that come at once use the same list.
         bells: list[threading.Lock] = self.__dict__.setdefault("_bells", [])
         bells.append(bell)
-        # Whoever sets it looks for bells afterwards, and we look for that after hanging up ours.
+        # `set` sets the flag and then looks for bells. We add ours and then look at the flag: one of us sees the other.
         if self._is_set or bell.acquire(timeout=-1 if timeout_s is None else timeout_s):
             return True
-        # Whoever asks again and again hangs one up each time.
+        # A thread that waits again and again adds a bell each time.
         with suppress(ValueError):
             bells.remove(bell)
         return self._is_set

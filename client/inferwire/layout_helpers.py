@@ -10,7 +10,7 @@ from inferwire.values.layout import Layout, as_layout
 
 
 def get_layout(port: Port) -> Layout:
-    """Give the layout that was set for a port or is in its model's file; else one that says nothing.
+    """Give the layout that was set for a port or is in its model's file; else an empty one.
 
     Raises:
         TypeError: For what is no port.

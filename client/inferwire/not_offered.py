@@ -1,4 +1,4 @@
-"""What openvino has and inferwire does not, and the sentence that says so and what to do instead."""
+"""What openvino has and inferwire does not, and the sentence that says so and tells what to do instead."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
 OPERATIONS = frozenset({"op", *(f"opset{number}" for number in range(1, 18))})
-"""Modules of openvino with the operations that graphs are made of. Programs import them for a few of their ways."""
+"""Modules of openvino with the operations that graphs are made of. Programs import them for few of their code paths."""
 
 MODULES = OPERATIONS | frozenset(
     {
@@ -69,7 +69,7 @@ _INSTEAD: Mapping[str, str] = {
 
 
 def refuse_all_of(module: ModuleType, known_as: str) -> None:
-    """Have a module say of whatever a program looks for in it that it is not offered."""
+    """Have a module say of any name that a program looks for in it that it is not offered."""
 
     def refuse_attribute(attribute: str) -> NoReturn:
         if attribute.startswith("__"):
@@ -80,14 +80,14 @@ def refuse_all_of(module: ModuleType, known_as: str) -> None:
 
 
 def sentence(member: str) -> str:
-    """Say that a member is not offered, and what to do instead where there is an answer."""
+    """Say that a member is not offered, and what to do instead if there is an answer."""
     known = [member, *(member.rsplit(".", cut)[0] for cut in range(1, member.count(".") + 1))]
     instead = next((_INSTEAD[each] for each in known if each in _INSTEAD), "")
     return f"{member} is not offered by inferwire" + (f": {instead}" if instead else "")
 
 
 def refuse(member: str) -> NoReturn:
-    """Refuse what openvino offers.
+    """Refuse a member that openvino offers.
 
     Raises:
         RuntimeError: Always.
@@ -193,7 +193,7 @@ MEMBERS: Mapping[str, frozenset[str]] = {
 class PartlyMirrored:
     """A mirror of a class of openvino without some of its members, each of which says so when it is looked for.
 
-    Where its name is not that of openvino's class, `_mirrors` says which that is.
+    If its name is not that of openvino's class, `_mirrors` has that name.
     """
 
     __slots__ = ()

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable
 
 FINALIZING = "the interpreter is shutting down, and the threads that would take the answer run no more"
-"""Told to who would wait for a thread at the end of the process."""
+"""The message for a call that would have to wait for a thread at the end of the process."""
 
 CAN_FORK = hasattr(os, "register_at_fork")
 """Whether this system's processes fork."""
@@ -25,7 +25,8 @@ class _Process:
     def after_fork(self, renew: Callable[[], object]) -> None:
         """Have a method called in each forked child, before any other thread runs there; its object is not kept.
 
-        It makes anew what threads of the parent may have held or half done: none of them is there. It must not raise.
+        It renews what threads of the parent may have held or left half done, because none of them runs in the child. It
+        must not raise.
         """
         self._renewals.add(weakref.WeakMethod(renew, self._renewals.discard))
 
@@ -38,4 +39,4 @@ class _Process:
 
 
 THIS = _Process()
-"""Its `pid` is that of the process that reads it. Asked of the system, it would cost a tenth of an inference."""
+"""Its `pid` is that of the process that reads it. To ask the system for that would cost a tenth of an inference."""

@@ -1,6 +1,6 @@
-"""Property values between what users hold and what the contract carries.
+"""Converts property values between what users hold and what the contract carries.
 
-Owns the way from `inferwire.properties`' enumerations, `Type` and `OVAny` to the contract's values,
+Owns the conversion of `inferwire.properties`' enumerations, `Type` and `OVAny` to the contract's values,
 and back. Which properties there are is the server's business.
 """
 
@@ -47,7 +47,7 @@ def to_contract(value: object) -> PropertyValue:
     """Take a value as users give it, openvino's own enumerations included.
 
     Raises:
-        TypeError: For what no property has.
+        TypeError: For a value of a type that no property has.
     """
     ours = _ours(value)
     if ours is not value:
@@ -76,7 +76,7 @@ def to_contract(value: object) -> PropertyValue:
 
 
 def _ours(value: Any) -> Any:
-    """Give what stands for a value of openvino's; its enumerations are told apart by their names."""
+    """Turn a value of openvino's into this SDK's; not an enumeration's member, which `_enum_value` finds by name."""
     match openvino_class(value):
         case "OVAny":
             return OVAny(value.value)
@@ -101,7 +101,7 @@ def _collection(values: Iterable[object]) -> PropertyValue:
 
 
 def _member(value: EnumValue) -> Any:
-    """Find a member of `inferwire.properties`; the name of one that this client does not know."""
+    """Find a member of `inferwire.properties`; give the name of one that this client does not know."""
     found: Any = properties
     for part in value.type.split("."):
         found = getattr(found, part, None)

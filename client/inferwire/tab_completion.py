@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 
 class TabCompleted:
-    """Leaves out of `dir` what is public for the client's own modules alone, which each class names in `_own_use`."""
+    """Leaves out of `dir` what is public only for the client's own modules, which each class lists in `_own_use`."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Warnings to the program that uses the SDK: each names that program's line, however far inside it is noticed."""
+"""Warnings to the program that uses the SDK: each names the program's line, however deep in the SDK it arises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OWN_FILES = f"{Path(__file__).parent}{os.sep}"
 
 
 def warn(message: str, kind: type[Warning]) -> None:
-    """Warn whoever called the SDK. Python shows a warning once for each place, which should be the program's."""
+    """Warn at the line that called the SDK, because Python shows a warning once for each line."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(_OWN_FILES):
         level, frame = level + 1, frame.f_back
@@ -19,7 +19,7 @@ def warn(message: str, kind: type[Warning]) -> None:
 
 
 def warn_of_old_name(name: str, instead: str) -> None:
-    """Warn whoever uses a name that openvino has given up."""
+    """Warn a program that uses a name which openvino has given up."""
     warn(f"{name} is deprecated; use {instead} instead", DeprecationWarning)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 VERSION = "0.1.0"
-"""The package's metadata take it from here: read from them, it would cost each import over thirty modules."""
+"""The package's metadata take it from here. To read it from them would make each import load over thirty modules."""
 
 MIRRORED_VERSION = "2026.4.1"
 """The release of openvino whose API and behaviour are mirrored."""

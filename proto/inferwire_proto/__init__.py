@@ -4,7 +4,7 @@
   sockets (`frames`).
 - Tables: `element_types` and `errors`, and what each is called elsewhere; `preprocessing`, `properties`.
 - Names: of ports (`port_names`), of outputs that are added (`added_outputs`), of models' files (`model_formats`).
-- Values: `integers`, `bf16`, and what people read of OpenVINO's errors (`openvino_errors`).
-- The system: `unix_sockets`, `lent_memory`, `ending_signals`, files that somebody names (`bounded_files`), and how
-  programs read `flags`.
+- Values: `integers`, `bf16`, and what users are shown of OpenVINO's errors (`openvino_errors`).
+- The system: `unix_sockets`, `lent_memory`, `ending_signals`, files that users name (`bounded_files`), and how programs
+  read `flags`.
 """

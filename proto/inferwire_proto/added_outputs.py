@@ -14,7 +14,7 @@ def to_wire(output: AddedOutput) -> pb.AddedOutput:
     """Encode which output it is.
 
     Raises:
-        ValueError: For a position that is none.
+        ValueError: For a position that the wire cannot carry.
     """
     if isinstance(output, str):
         return pb.AddedOutput(tensor_name=output)
@@ -26,7 +26,7 @@ def from_wire(message: pb.AddedOutput) -> AddedOutput:
     """Decode which output it is.
 
     Raises:
-        ValueError: Where none is named.
+        ValueError: If none is named.
     """
     match message.WhichOneof("output"):
         case "tensor_name":

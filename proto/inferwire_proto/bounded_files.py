@@ -1,6 +1,6 @@
-"""Files that somebody names, read up to a bound: a device may have no end, and nobody may write to a pipe.
+"""Reads files that users name, up to a bound: a device may have no end, and a pipe no writer.
 
-Models are not read here, which may be of any size.
+Does not read models, which may be of any size.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MOST_LABEL_BYTES = 64 << 20
 """More than the names of any model's classes have."""
 
 _SILENCE_S = 30.0
-"""How long nothing may come out of a pipe: who writes to it may have to ask a person for a password."""
+"""How long a pipe may be silent: its writer may have to ask a person for a password."""
 
 _PIECE_BYTES = 1 << 20
 
 _KINDS = {stat.S_IFIFO: "pipe", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
-"""What is no file and can be read as one."""
+"""Kinds of things that are no files and can be read like one."""
 
 
 def read_bounded(
@@ -35,7 +35,7 @@ def read_bounded(
     Nothing is left in a pipe for who reads it the second time, who would wait.
 
     Raises:
-        OSError: If it cannot be read, has more in it, or nothing comes. Its `strerror` says why, without the path.
+        OSError: If it cannot be read, has more bytes, or is silent too long. Its `strerror` says why, without the path.
     """
     with FileIO(path, opener=_open_at_once) as file:
         found = os.fstat(file.fileno())
@@ -61,12 +61,12 @@ def why_not_read(error: Exception) -> str:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file as it is opened anyway, but do not wait for somebody who writes to a pipe."""
+    """Open a file as usual, but do not wait for the writer of a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # which some systems lack, as they lack such pipes
 
 
 def _has_more(file: FileIO, silence_s: float) -> bool:
-    """Wait until something comes, or the end."""
+    """Wait until bytes come, or the end; tell whether they did before the time was up."""
     waiting = select.poll()
     waiting.register(file, select.POLLIN)
     return bool(waiting.poll(silence_s * 1000))

@@ -24,7 +24,7 @@ class ElementType:
         bits: Bits of one element in a tensor's buffer; 0 for strings, which have no fixed size.
         storage: The numpy dtype of the buffer OpenVINO shows for such a tensor. Packed types
             show bytes, bf16 shows float16-typed bits, strings have none.
-        oip: The Open Inference Protocol's name, or None where the protocol has no such type.
+        oip: The Open Inference Protocol's name, or None if the protocol has no such type.
         unit_elements: How many elements share one indivisible storage unit of packed types.
         is_packed: Whether several elements share a byte, so that a tensor's buffer is a flat run of bytes.
         is_string: Whether elements are byte strings of any length.
@@ -40,7 +40,7 @@ class ElementType:
     is_string: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        # Asked for several times in every inference, so kept and not found out each time.
+        # Kept, because every inference asks for them several times.
         object.__setattr__(self, "is_packed", self.unit_elements > 1)
         object.__setattr__(self, "is_string", self.storage is None)
 
@@ -75,7 +75,7 @@ def _row(
     oip: str | None = None,
     unit_elements: int = 1,
 ) -> ElementType:
-    # Of its text a machine of this byte order makes its own dtype, which what reads numpy's memory knows.
+    # From its text, a little-endian machine makes its native dtype, which other readers of numpy's memory know.
     little_endian = np.dtype(np.dtype(storage).newbyteorder("<").str)
     return ElementType(name, wire, bits, little_endian, oip, unit_elements)
 

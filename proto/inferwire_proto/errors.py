@@ -66,4 +66,4 @@ CODE_METADATA = "inferwire-code"
 """The trailing metadata entry that carries a code's name, since one gRPC status serves several codes."""
 
 RETRY_AFTER_METADATA = "retry-after"
-"""The trailing metadata entry that says when a retry makes sense, in seconds, where that is known."""
+"""The trailing metadata entry that says when a retry makes sense, in seconds, if that is known."""

@@ -1,4 +1,4 @@
-"""How flags and environment variables are read, where the library's own way would surprise an operator.
+"""Reads flags and environment variables, in ways of its own where cyclopts' would surprise an operator.
 
 The server's program and the commands of `inferwire_cli` read theirs in the same way. Needs cyclopts, which the extras
 `server` and `cli` bring.
@@ -24,7 +24,7 @@ OF_CALLERS = frozenset(f"{ENV_PREFIX}{name}" for name in ("ADDRESS", "HTTP_ADDRE
 """Variables that the client reads, or a command that calls a server."""
 
 _EITHER = ({"--model-repository", "--model", "--config"},)
-"""Flags that say the same thing in different ways: of each set one is given."""
+"""Sets of flags that say the same thing in different ways: one of each set is given."""
 
 
 def _whole_number(_: Any, tokens: Sequence[Token]) -> int:
@@ -62,7 +62,7 @@ def _paths(_: Any, tokens: Sequence[Token]) -> tuple[Path, ...]:
 
 
 PATH = Parameter(converter=_path)
-"""Makes a flag of a file or a folder refuse an empty value, which an unset variable of the shell gives."""
+"""Makes a flag of a file or a folder refuse an empty value, as an unset variable of the shell would give."""
 
 PATHS = Parameter(converter=_paths)
 """The same for a flag that may be repeated."""
@@ -75,14 +75,14 @@ SECONDS = Parameter(converter=_seconds)
 
 
 _CLOSING = {"--api-key-file", "--tls-certificate", "--tls-key"}
-"""Flags that keep callers out: an empty variable of theirs is a mistake, which would let everybody in."""
+"""Flags that keep callers out. If the variable of one is empty, that is a mistake, which would let every caller in."""
 
 
 class Environment(Env):
     """The environment's variables, over which flags win; an empty variable counts as unset."""
 
     def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-        """Add what the environment says to what the flags do."""
+        """Add the values of the environment to those of the flags."""
         super().__call__(app, commands, arguments)
         flagged = {each.name for each in arguments if any(token.source != self.source for token in each.tokens)}
         for argument in arguments:
@@ -103,12 +103,13 @@ def environment(*, show: bool = True) -> Environment:
 
 
 def not_settings(settings: type, variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Give each variable of the environment that looks like one of these settings and is none, and say so of it.
+    """Give each variable of the environment that looks like one of these settings and is none, with a text about it.
 
-    Nothing reads it, so one that is misspelled leaves its setting as it is: callers may be let in without a key.
+    Nothing reads such a variable. If it is a misspelled one, its setting stays as it is, and callers may be let in
+    without a key.
     """
     known = set(_variables_of(settings))
-    # What all of them begin with makes none of them alike.
+    # Without the prefix that all have in common, which would make them look alike.
     bare = {name.removeprefix(ENV_PREFIX): name for name in known}
     for name, value in sorted(variables.items()):
         if value and name.startswith(ENV_PREFIX) and name not in known | OF_CALLERS:
@@ -118,7 +119,7 @@ def not_settings(settings: type, variables: Mapping[str, str]) -> Iterator[tuple
 
 
 def _variables_of(settings: type) -> Iterator[str]:
-    """Name the variable of each setting: after its flag, where that is not named as the setting is."""
+    """Name the variable of each setting: after its flag, if that has another name than the setting."""
     for name, hint in get_type_hints(settings, include_extras=True).items():
         said = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
         flags = [flag for each in said if isinstance(each, Parameter) for flag in each.name or ()]

@@ -1,8 +1,8 @@
 """A session's messages on a plain socket, where there is no HTTP/2 to say where each begins.
 
-A connection begins with the preface, at the port that otherwise speaks gRPC. What follows are frames, both ways: a
-header, and as many bytes as it says. The client's first is a message with a hello, the server's first one the welcome
-or the end. What has the hello is small, and may be followed by other small messages before the welcome has come.
+A connection begins with the preface, at the port that otherwise speaks gRPC. Frames follow, both ways: a header, and
+as many bytes as it says. The client's first frame is a message with a hello, the server's first one the welcome or the
+end. The frame with the hello is small, and other small messages may follow it before the welcome has come.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import NamedTuple
 import numpy as np
 
 PREFACE = b"inferwire session 1\r\n\r\n"
-"""What a client says first. As HTTP it is malformed, so that a server or proxy that does not know it refuses it at
+"""What a client sends first. As HTTP it is malformed, so that a server or proxy that does not know it refuses it at
 once."""
 
 _HEADER = Struct("<II")
 """The kind of a frame, and how many bytes follow."""
 
 HELLO_BYTES = 1 << 15
-"""How many bytes a frame may have up to the hello: whoever sends it is not known yet."""
+"""How many bytes a frame may have until the hello has come, because the sender is not known before."""
 
 SCRATCH_BYTES = 1 << 16
-"""How much is received at once where no frame has begun that has more."""
+"""How much is received at once, unless a larger frame has begun."""
 
 
 OPENING_BYTES = SCRATCH_BYTES - 1
-"""How many bytes a client may send behind the preface until the welcome has come. A server has received them at once,
-and looked at all of them, when it finds that the hello means another of its processes."""
+"""How many bytes a client may send behind the preface until the welcome has come. A server has received them all at
+once when it finds that the hello is meant for another of its processes, and passes them on with the connection."""
 
 
 class Kind(IntEnum):
@@ -54,7 +54,7 @@ class MalformedFrame(ValueError):
 
 
 class FrameTooLarge(MalformedFrame):
-    """A frame has more bytes than may be."""
+    """A frame has more bytes than it may have."""
 
     def __init__(self, byte_size: int, most_bytes: int) -> None:
         super().__init__(f"a frame has {byte_size} bytes, expected at most {most_bytes}")
@@ -63,14 +63,14 @@ class FrameTooLarge(MalformedFrame):
 
 
 class Frame(NamedTuple):
-    """A frame that has come. What of it is a view stays as it is, as long as somebody holds it."""
+    """A frame that was received. If its content is a view, that stays valid as long as it is referenced."""
 
     kind: Kind
     content: bytes | memoryview
 
 
 def header(kind: Kind, byte_size: int) -> bytes:
-    """Write what stands before a frame's content."""
+    """Write the header of a frame."""
     return _HEADER.pack(kind, byte_size)
 
 
@@ -85,11 +85,11 @@ def scratch() -> memoryview:
 
 
 class FrameReader:
-    """Cuts what a socket receives into frames. Large ones are received where they stay, and are never copied.
+    """Cuts the bytes that a socket receives into frames. Large ones are received in place and never copied.
 
     Args:
-        room: Where to receive what is not the rest of a frame that has begun; see `scratch`.
-        most_bytes: How many bytes a frame may have; may be changed between two of them.
+        room: Where to receive bytes that are not the rest of a large frame; see `scratch`.
+        most_bytes: How many bytes a frame may have; may be changed between two frames.
     """
 
     __slots__ = ("_body", "_filled", "_head", "_kind", "_scratch", "most_bytes")
@@ -106,7 +106,7 @@ class FrameReader:
         return f"<FrameReader: {self._filled} bytes of a frame>"
 
     def room(self) -> memoryview:
-        """Give where to receive what comes next. Whatever was there is overwritten."""
+        """Give the buffer to receive the next bytes in, which overwrite what was there."""
         if self._body is not None:
             return self._body[self._filled :]
         begun = len(self._head)
@@ -116,11 +116,11 @@ class FrameReader:
     def received(self, count: int) -> Iterable[Frame]:
         """Take so many bytes that were received in the room, and give the frames that are complete.
 
-        Each is cut when it is asked for, and all have to be before more is received.
+        Each frame is cut when it is asked for. Ask for all of them before receiving more.
 
         Raises:
             MalformedFrame: If they are no frame.
-            FrameTooLarge: If they are of one with more bytes than may be.
+            FrameTooLarge: If they belong to a frame that is too large.
         """
         if self._body is not None:
             self._filled += count
@@ -131,13 +131,13 @@ class FrameReader:
         return self._cut(len(self._head) + count)
 
     def unfinished(self) -> bytes:
-        """Give what has come of a frame that is not complete."""
+        """Give the bytes that were received of a frame which is not complete."""
         if self._body is None:
             return self._head
         return header(self._kind, len(self._body)) + self._body[: self._filled]
 
     def _cut(self, end: int) -> Iterator[Frame]:
-        """Cut the first bytes of the scratch into frames, and keep what one that is not complete has of them."""
+        """Cut the first `end` bytes of the scratch into frames, and keep the beginning of one that is not complete."""
         received, at = self._scratch, 0
         while end - at >= _HEADER.size:
             kind, byte_size = self._read_header(at)

@@ -1,7 +1,8 @@
 """Memory that a client lends to a server on the same host: what file is behind it, and how each side maps it.
 
-The file is a `memfd` of the name and with the seals below, so that nobody can cut it: to read where a file has ended
-ends the process that does. Tensors lie at its beginning; its last bytes are a nonce. Knows neither calls nor tensors.
+The file is a `memfd` with the name and the seals below, so that it cannot be truncated: reading a mapping beyond the
+end of its file kills the process. Tensors lie at its beginning; its last bytes are a nonce. Knows neither calls nor
+tensors.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class Mapping:
-    """A file in memory, until nobody holds an array of it. Unlike `mmap.mmap` it needs no open file for that.
+    """A file that is mapped as long as an array of it is held. Unlike `mmap.mmap` it needs no open file for that.
 
-    Both sides may write, as whatever reads tensors may in openvino's own process: if an inference ever changed its
-    input, that would be the client's to see, and not the end of the server.
+    Both sides map it writable, as tensors are in openvino's own process: if an inference ever changed its input, the
+    client would see that, and the server would not crash.
 
     Raises:
         OSError: If there is no room for it.
@@ -50,14 +51,15 @@ class Mapping:
         return f"<Mapping of {self._byte_size} bytes at {self._address:#x}>"
 
     def __del__(self) -> None:
-        # First, since a thread may fork meanwhile: the child must not map the file where another has its place by then.
+        # Cleared first, because another thread may fork meanwhile: the child must not map the file at an address that
+        # is used for something else by then.
         address, self._address = self._address, 0
         if address:
             self._unmap(address, self._byte_size)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """Tell numpy where it is; arrays made of it keep it."""
+        """Tell numpy where it is; arrays made of it keep it alive."""
         return {"version": 3, "typestr": "|u1", "shape": (self._byte_size,), "data": (self._address, False)}
 
     @property
@@ -66,10 +68,10 @@ class Mapping:
         return np.asarray(self)
 
     def become_private(self, descriptor: int) -> None:
-        """Show the file at the same place, and keep to this process what it writes there from now on.
+        """Map the file at the same address as private, so that what this process writes there stays its own.
 
-        A page that it has not written yet shows what others write. Where there is no room for pages of its own, what it
-        would write ends it.
+        A page that this process has not written yet still shows what others write. If the system has no room for pages
+        of its own, the mapping becomes read-only, and a write ends the process.
 
         Raises:
             OSError: If neither can be had.

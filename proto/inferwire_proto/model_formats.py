@@ -1,4 +1,4 @@
-"""How the files of models are told from others: by their names."""
+"""The names by which the files of models are told from others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What is recorded on OpenVINO's PrePostProcessor: the one table of its calls, and how a call travels.
 
-A recording is the calls themselves, in their order: what they mean, and which of them do not go together, OpenVINO
-alone says as it builds them into a model. Knows neither side's models.
+A recording is the calls themselves, in their order. Only OpenVINO says what they mean and which of them do not go
+together, when it builds them into a model. Knows neither side's models.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ METHODS: Mapping[tuple[str, str], frozenset[str]] = {
     ("output", "tensor"): frozenset({"set_element_type", "set_layout"}),
     ("output", "model"): frozenset({"set_layout"}),
 }
-"""The calls there are, by the kind of port and the part of it that they are made on."""
+"""The calls that exist, by the kind of port and the part of it that they are made on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class Recording:
 
     Attributes:
         calls: The calls, in order.
-        layouts: Those of the model's ports, whether a program or the model itself says so.
-        built_calls: How many of the calls were made before they were built in; 0 where they were not.
+        layouts: The layouts of the model's ports, whether a program or the model's file gave them.
+        built_calls: How many of the calls were made before they were built in; 0 if they were not.
     """
 
     calls: tuple[Call, ...]

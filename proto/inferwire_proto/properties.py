@@ -25,7 +25,7 @@ class EnumValue:
 
 
 DYNAMIC = EnumValue("Type", "dynamic")
-"""The element type that no tensor has, and no row of the table is: what a property has where the type is left open."""
+"""The element type of a property that leaves the type open. No tensor has it, and it is no row of the table."""
 
 Scalar: TypeAlias = str | bool | int | float | ElementType | EnumValue | None
 
@@ -97,7 +97,7 @@ def from_wire(message: pb.PropertyValue) -> PropertyValue:
             return {_scalar(value) for value in message.set_value.values}
         case "map_value":
             values = map_from_wire(message.map_value.values)
-            # The contract's own maps have an order each time anew, and older versions give none.
+            # A protobuf map has no fixed order, and older versions do not send one.
             names = dict.fromkeys((*message.map_value.order, *sorted(values)))
             return {name: values[name] for name in names if name in values}
         case "type_value":

@@ -21,17 +21,17 @@ PADDING_FIELD = 14
 """The ignored field that aligns them."""
 
 ALIGNMENT = 16
-"""Where a tensor's bytes start in a message joined here: at a multiple of this. The buffers that
-receivers hold messages in start at such addresses too, so that views over them are aligned."""
+"""A tensor's bytes start at a multiple of this in a message joined here. The buffers that receivers
+hold messages in start at such addresses too, so that views over them are aligned."""
 
 SMALL_MESSAGE = 16 * 1024
 """Up to this size protobuf's own copies are cheaper than finding the fields from Python."""
 
 SHORT_FIELD = 128
-"""So they are where a message's fields have fewer bytes than this on average."""
+"""They are also cheaper if a message's fields have fewer bytes than this on average."""
 
 MANY_SHORT_FIELDS = 8 * 1024 * 1024
-"""The largest message of such fields. What each of them takes once it is parsed may be fifty times what it has."""
+"""The largest message of such short fields, each of which may take fifty times its bytes once it is parsed."""
 
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
@@ -56,9 +56,9 @@ def join(
     Args:
         header: The serialised message without its tensors.
         buffers: Each entry's bytes, contiguous; those of a stack in as many pieces as it has tensors.
-        raw_field: The number of the repeated `bytes` field that holds them; that of inferwire.v1 where none is given.
+        raw_field: The number of the repeated `bytes` field that holds them; that of inferwire.v1 unless given.
         padding_field: The number of an ignored `bytes` field that may be filled so that each
-            tensor starts aligned; None where the message has no such field.
+            tensor starts aligned; None if the message has no such field.
     """
     return b"".join(pieces(header, buffers, raw_field, padding_field))
 
@@ -69,7 +69,7 @@ def pieces(
     raw_field: int = RAW_FIELD,
     padding_field: int | None = PADDING_FIELD,
 ) -> list[bytes | memoryview]:
-    """Give the message that `join` makes in pieces, of which the tensors' bytes are where they were."""
+    """Give the message that `join` makes, but in pieces, without copying the tensors' bytes."""
     parts: list[bytes | memoryview] = [header]
     offset = len(header)
     for buffer in buffers:
@@ -99,8 +99,8 @@ def split(
         message_type: What it is.
         data: Its bytes.
         raw_field: The number of the repeated `bytes` field that holds the tensors, as in `join`.
-        most_beside: How many bytes a large message may have beside them, which may be a great many fields of what its
-            own fields are; None for any number.
+        most_beside: How many bytes a large message may have beside its tensors, as these may be a great many fields
+            inside its own fields; None for any number.
 
     Raises:
         MalformedMessage: If `data` is no message of this type, or a large one of very many fields, or of too much
@@ -128,7 +128,7 @@ def split(
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Give number and content of those fields of any message that have a length.
+    """Give the number and the content of each length-delimited field of any message.
 
     Raises:
         IndexError: If it is no message, or is cut short.
@@ -151,9 +151,9 @@ def _byte_size(piece: memoryview | bytes) -> int:
 
 
 def _cut(data: bytes | memoryview, raw_field: int, most: int) -> tuple[bytes, list[memoryview]] | None:
-    """Take one field's entries off a message's top level; IndexError where the message is cut short.
+    """Take one field's entries off a message's top level; IndexError if the message is cut short.
 
-    Give nothing where there are more fields than so many.
+    None if there are more than `most` fields.
     """
     view = memoryview(data)
     kept: list[memoryview] = []
@@ -212,7 +212,7 @@ def _encode_varint(value: int) -> bytes:
 
 @lru_cache
 def _lead(field: int, byte_size: int) -> bytes:
-    """Give what stands before content of so many bytes: tensors of few sizes come again and again."""
+    """Encode a field's key and length. Cached, because tensors of the same few sizes come again and again."""
     return _key(field) + _encode_varint(byte_size)
 
 
@@ -222,7 +222,7 @@ def _key(field: int) -> bytes:
 
 @lru_cache
 def _padding(field: int, beyond: int) -> bytes:
-    """Give a field that moves what stands so many bytes beyond an aligned place to the next one behind it."""
+    """Make a field of padding that moves content which is so many bytes beyond an aligned place to the next one."""
     key = _key(field)
     gap = -(beyond + len(key) + 1) % ALIGNMENT
     return key + bytes((gap,)) + bytes(gap)

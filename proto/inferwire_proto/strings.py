@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""What can be read as bytes."""
+"""Types that can be read as bytes."""
 
 _LENGTH = struct.Struct("<I")
 LENGTH_BYTES = _LENGTH.size
-"""What each string takes beside its own bytes."""
+"""How many bytes each string takes beside its own."""
 
 _LONGEST = 2**32 - 1
 
@@ -38,7 +38,7 @@ def unpack(data: Buffer, count: int) -> list[bytes]:
     """Unpack exactly this many strings.
 
     Raises:
-        ValueError: Where the data ends inside a string, or goes on after the last one.
+        ValueError: If the data ends inside a string, or goes on after the last one.
     """
     return list(each(data, count))
 
@@ -47,14 +47,14 @@ def each(data: Buffer, count: int) -> Iterator[bytes]:
     """Unpack exactly this many strings, one at a time.
 
     Raises:
-        ValueError: As `unpack`, once what is before is given.
+        ValueError: As `unpack`, after the strings before it were given.
     """
     for start, end in _spans(data, count):
         yield bytes(data[start:end])
 
 
 def check(data: Buffer, count: int) -> None:
-    """Refuse what cannot be unpacked, without a copy of anything.
+    """Refuse data that cannot be unpacked, without copying anything.
 
     Raises:
         ValueError: As `unpack`.
@@ -66,7 +66,7 @@ def check(data: Buffer, count: int) -> None:
 def cut(data: memoryview, length: int, count: int) -> list[memoryview]:
     """Cut tensors of `length` strings each out of a stack of `count`, as views.
 
-    Malformed data is cut somewhere: unpacking the parts says what is wrong with it.
+    Malformed data is cut anywhere: unpacking the parts then says what is wrong with it.
     """
     parts: list[memoryview] = []
     start = 0

@@ -1,4 +1,4 @@
-"""What users name to have a model give it, and which of its outputs that has become.
+"""Outputs that users add to a model: how they name them, and which of the model's outputs they have become.
 
 Owns the conversion of the names, as pybind11 does it for `openvino.Model.add_outputs`.
 """
@@ -13,7 +13,7 @@ from inferwire.graph.ports import Output
 from inferwire_proto.added_outputs import AddedOutput
 
 Addable: TypeAlias = Output | str | tuple[str, SupportsIndex]
-"""An output of a node, a tensor's name, or a node's friendly name and which of its outputs."""
+"""An output of a node, a tensor's name, or a node's friendly name with the position of the output."""
 
 _POSITIONS = range(-(2**31), 2**31)
 
@@ -32,7 +32,7 @@ def as_added(outputs: object) -> tuple[AddedOutput, ...]:
 
 
 def output_of(outputs: Iterable[Output], added: AddedOutput) -> Output | None:
-    """Find the output of a model that something was added as, or was already; None where it was not added."""
+    """Find the model's output that an added one has become, or was already; None if it was not added."""
     for port in outputs:
         source = port.description.source
         if isinstance(added, str):
@@ -60,7 +60,7 @@ def _as_added(output: object, where: str) -> AddedOutput:
 
 def _position(value: object) -> int:
     index = as_integer(value)
-    # What is no integer a range would look for among all of its own.
+    # None is tested for first: a range would compare it with each of its numbers.
     return _cast(value, None if index is None or index not in _POSITIONS else index)
 
 

@@ -26,7 +26,7 @@ def check_stream(model_stream: object) -> io.BytesIO:
 
 
 def read_blob(model_stream: object) -> WireBytes:
-    """Read the whole of a blob, wherever a stream of it stands.
+    """Read the whole of a blob, whatever the position of its stream.
 
     Raises:
         TypeError: For anything but bytes, a BytesIO or a tensor.

@@ -27,9 +27,9 @@ _MISSING: Any = object()
 class CompiledModel(TabCompleted, Unpicklable):
     """A model compiled or served by a server. Mirrors `openvino.CompiledModel`.
 
-    Made by `Core.compile_model` and `Core.served_model`, or of another one, as classes derived from it do; the two
-    then are the same model, each with a request of its own for calls. A model compiled for this client is freed
-    on the server once neither it nor a request of it is held any more.
+    Made by `Core.compile_model` and `Core.served_model`, or from another one, as derived classes do; the two then are
+    the same model, each with a request of its own for calls. A model compiled for this client is freed on the server
+    once neither it nor a request of it is referenced any more.
 
     Differs from OpenVINO: properties are those the model had when it was compiled.
 
@@ -41,7 +41,7 @@ class CompiledModel(TabCompleted, Unpicklable):
         array([[1., 1., 1.]], dtype=float32)
 
     Args:
-        other: The compiled model that this is to be.
+        other: The compiled model that this one becomes another object of.
         weights: Not used; what openvino keeps alive with it.
 
     Raises:
@@ -120,7 +120,7 @@ class CompiledModel(TabCompleted, Unpicklable):
             TypeError: As `InferRequest.infer`.
             RuntimeError: As `InferRequest.infer`.
         """
-        # Nobody can come back to the states of this request: fresh ones will do, and none are kept.
+        # No program gets to use this request again, so its states are fresh and none are kept.
         return InferRequest.of(self._model, CompiledModel.of, keeps_states=False).infer(inputs)
 
     def __call__(
@@ -143,7 +143,7 @@ class CompiledModel(TabCompleted, Unpicklable):
 
         Raises:
             TypeError: As `InferRequest.infer`.
-            RuntimeError: As `InferRequest.infer`; "Infer Request is busy" where two threads call.
+            RuntimeError: As `InferRequest.infer`; "Infer Request is busy" if two threads call at once.
         """
         share = shares_inputs(share_inputs, shared_memory)
         return self._shared_request().infer(inputs, share, share_outputs, decode_strings=decode_strings)
@@ -154,7 +154,7 @@ class CompiledModel(TabCompleted, Unpicklable):
         Mirrors `openvino.CompiledModel.get_property`.
 
         Differs from OpenVINO: INFERWIRE_MAX_BATCH is how many rows the server runs as one inference, 0
-        for no batching; INFERWIRE_MAX_BATCH_DELAY_US and INFERWIRE_PREFERRED_BATCHES are there where
+        for no batching; INFERWIRE_MAX_BATCH_DELAY_US and INFERWIRE_PREFERRED_BATCHES are there if
         the model was compiled with them.
 
         Raises:
@@ -221,7 +221,7 @@ class CompiledModel(TabCompleted, Unpicklable):
 
         Mirrors `openvino.CompiledModel.export_model`.
 
-        Differs from OpenVINO: a model of the server's repository is exported only where the operator allows it
+        Differs from OpenVINO: a model of the server's repository is exported only if the operator allows it
         (`--allow-exports`).
 
         Raises:
@@ -239,7 +239,7 @@ class CompiledModel(TabCompleted, Unpicklable):
         """Give the graph the device runs, to look at. Mirrors `openvino.CompiledModel.get_runtime_model`.
 
         Differs from OpenVINO: it is no `Model`: its nodes do not lead to each other. Of a model of the server's
-        repository it is given only where the operator allows to export it.
+        repository it is given only if the operator allows to export it.
 
         Raises:
             RuntimeError: If the device has none, or the server does not allow it.
@@ -253,13 +253,16 @@ class CompiledModel(TabCompleted, Unpicklable):
 
     @property
     def max_batch_rows(self) -> int:
-        """How many rows of what waits the server runs as one inference; 0 for each execution alone; not in openvino."""
+        """How many rows of waiting executions the server runs as one inference, 0 if it runs each alone.
+
+        Not in openvino.
+        """
         return self._model.description.max_batch_rows
 
     def _shared_request(self) -> InferRequest:
         request = self._infer_request
         if request is None:
-            # Threads whose first calls come at once share the one that is set first, with its states.
+            # Threads whose first calls come at once share the request that is set first, with its states.
             request = vars(self).setdefault("_infer_request", self.create_infer_request())
         return request
 

@@ -41,7 +41,7 @@ class DescribedNode(Node):
         """Give what the node was made with, as "axis", by name. Mirrors `openvino.Node.get_attributes`.
 
         Raises:
-            RuntimeError: If the server, an older one, does not tell it.
+            RuntimeError: If the server is too old to tell.
         """
         told = self._node.attributes
         if told is None:
@@ -64,5 +64,5 @@ class Constant(DescribedNode):
 
 
 def graph_node(node: GraphNode) -> DescribedNode:
-    """Make a node of what a server sent of it."""
+    """Make a node from its description."""
     return Constant(node) if node.description.node_type == "Constant" else DescribedNode(node)

@@ -1,6 +1,6 @@
-"""Models of an openvino that happens to be installed beside the client.
+"""Models of openvino itself, which may be installed beside the client.
 
-The only module of the client that imports openvino, and only once it is handed one of its objects.
+The only module of the client that imports openvino, and only when it is given one of openvino's models.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from inferwire.models.model_files import ModelFiles, read_files
 
 
 class LocalModel(Protocol):
-    """What a type checker knows an `openvino.Model` by, where openvino need not be installed."""
+    """What a type checker knows an `openvino.Model` by, because openvino need not be installed."""
 
     def clone(self) -> Any:
         """Give a model like this one."""

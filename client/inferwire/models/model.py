@@ -44,7 +44,7 @@ class Model(TabCompleted, RuntimeInfo, ReadableModel):
     Made by `Core.read_model`; its constructor, which builds graphs in openvino, refuses to.
 
     Differs from OpenVINO: the graph is on the server, so that ports and nodes can be read, inputs reshaped,
-    preprocessing built in, outputs added, and inputs and outputs named, and nothing else edited; a model that left its
+    preprocessing built in, outputs added, and inputs and outputs named, but nothing else edited; a model that left its
     `with` block can still be used.
 
     Example:
@@ -131,7 +131,8 @@ class Model(TabCompleted, RuntimeInfo, ReadableModel):
             by_key = cast("dict[Any, Any]", given)
             shapes: dict[Output, PartialShape] = {}
             for key, shape in by_key.items():
-                shapes.setdefault(self._input_of(key), _shape_of(shape))  # as openvino, of two for one input the first
+                # Of two shapes for one input the first counts, as in openvino.
+                shapes.setdefault(self._input_of(key), _shape_of(shape))
         else:
             shapes = {self._only_input(): PartialShape(given)}
         for port, shape in shapes.items():
@@ -143,7 +144,7 @@ class Model(TabCompleted, RuntimeInfo, ReadableModel):
 
         Mirrors `openvino.Model.add_outputs`.
 
-        Differs from OpenVINO: nothing is added where one of several is refused; an output without a name is called
+        Differs from OpenVINO: nothing is added if one of several is refused; an output without a name is called
         after its node, as "MatMul_3:0", and not by a number; nodes to which OpenVINO gave a number for a name, as to
         those of a `PrePostProcessor`, have another one each time that the server reads the model, and are not found.
 
@@ -160,12 +161,12 @@ class Model(TabCompleted, RuntimeInfo, ReadableModel):
             The model's output for each of them.
 
         Raises:
-            TypeError: For what is nothing of that.
+            TypeError: For anything else.
             IndexError: For a tuple of less than two items.
             RuntimeError: If there is no such tensor, node or output, or no server answers.
         """
         wanted = as_added(outputs)
-        # A "Result" may have another name with each reading of the model: what is given already is not asked for.
+        # Only outputs that are not given yet are asked for: a "Result" may be named anew each time the model is read.
         missing = tuple(each for each in wanted if output_of(self._outputs, each) is None)
         before = self._edits()
         if missing:
@@ -205,7 +206,9 @@ class Model(TabCompleted, RuntimeInfo, ReadableModel):
         """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
         replaced = self._inputs
         description = self._describe(self._reshape, (*self._edits(), Preprocessing(tuple(calls))), are_new=True)
-        if len(self._inputs) == len(replaced):  # else planes of a picture have come of one, and have names of their own
+        if len(self._inputs) == len(
+            replaced
+        ):  # else an input became planes of a picture, which have names of their own
             for port, old in zip(self._inputs, replaced, strict=True):
                 if old.node.friendly_name != old.node.name:
                     port.node.friendly_name = old.node.friendly_name
@@ -219,11 +222,11 @@ class Model(TabCompleted, RuntimeInfo, ReadableModel):
 
     @property
     def contents(self) -> ModelContents:
-        """What a server makes it of, which need not be the one that read it; for the SDK's own use, not in openvino."""
+        """What any server makes it of, the one that read it or another; for the SDK's own use, not in openvino."""
         return self._files.contents(self._reshape, self._edits())
 
     def _edits(self) -> tuple[Preprocessing, ...]:
-        """Give what is built in, and the names of which the server was not told yet."""
+        """Give what is built in, and the names that the server was not told yet."""
         named = tuple(
             PortNames(is_output, index, port.description.names)
             for is_output, ports in ((False, self._inputs), (True, self._outputs))
@@ -235,7 +238,7 @@ class Model(TabCompleted, RuntimeInfo, ReadableModel):
     def _describe(
         self, reshape: Mapping[str, PartialShape], preprocessing: tuple[Preprocessing, ...], *, are_new: bool = False
     ) -> ModelDescription:
-        """Ask the server for the ports that come of this; nothing changes where it refuses."""
+        """Ask the server for the ports that result from these edits, and keep both; if it refuses, change nothing."""
         with self._files.told_in_own_words():
             description = self._transport.read(self._files.contents(reshape, preprocessing))
         if not are_new:
@@ -247,7 +250,7 @@ class Model(TabCompleted, RuntimeInfo, ReadableModel):
         return description
 
     def _take_shapes(self, shapes: Mapping[Output, PartialShape]) -> None:
-        """Have the server reshape inputs: by name, or by position those that no name tells apart."""
+        """Have the server reshape inputs: by name or, if no name tells an input apart, by position."""
         keys = {port: _only_name(port, self._inputs) for port in shapes}
         named = {name: shapes[port] for port, name in keys.items() if name is not None}
         positions = {self._inputs.index(port): shapes[port] for port, name in keys.items() if name is None}
@@ -288,7 +291,7 @@ class Model(TabCompleted, RuntimeInfo, ReadableModel):
 
 
 def check_model(value: object) -> None:
-    """Refuse what is no model that a `Core` has read, one of an openvino installed beside with what makes it one.
+    """Refuse anything but a model that a `Core` has read; of a model of openvino's, say how a `Core` reads it.
 
     Raises:
         TypeError: For anything else.
@@ -305,7 +308,7 @@ def _output(description: PortDescription) -> Output:
 def _following(
     held: list[Held], descriptions: Sequence[PortDescription], make: Callable[[PortDescription], Held]
 ) -> list[Held]:
-    """Keep the ports or nodes that users may hold, with what is said of them now; make those that follow them."""
+    """Update the ports or nodes that users may hold to the new descriptions, and make those that come behind them."""
     for each, description in zip(held, descriptions[: len(held)], strict=True):
         each.follow(description)
     return [*held, *(make(description) for description in descriptions[len(held) :])]
@@ -321,7 +324,7 @@ def _check_layout(port: Output, shape: PartialShape) -> None:
 
 
 def _check_results(ports: Sequence[Output], descriptions: Sequence[PortDescription]) -> None:
-    """Refuse what would give outputs shapes that are not of the layouts that a program has given them."""
+    """Refuse edits that would give an output a shape that does not fit the layout that a program has given it."""
     for port, described in zip(ports, descriptions, strict=False):
         layout, shape = port.node.layout, described.partial_shape
         if not fits(layout, shape):
@@ -330,13 +333,13 @@ def _check_results(ports: Sequence[Output], descriptions: Sequence[PortDescripti
 
 
 def _only_name(port: Output, ports: Sequence[Output]) -> str | None:
-    """Give a name that no other port has; None where there is none, as where a program has taken all names away."""
+    """Give a name that no other port has; None if there is none, as when a program has taken all names away."""
     taken = {name for each in ports if each != port for name in each.names}
     return min(port.names - taken, default=None)
 
 
 def _given_shapes(model: Model, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Give what a `reshape` is given, without the shapes of variables, of which there may be none."""
+    """Give the shapes among the arguments of `reshape`; refuse shapes of variables."""
     named = dict(kwargs)
     variables = args[1] if len(args) == 2 else named.pop("variables_shapes", {})
     shapes = [*args[:1], *(named.pop(name) for name in ("partial_shape", "partial_shapes") if name in named)]

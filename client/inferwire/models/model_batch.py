@@ -89,7 +89,7 @@ def _axis(port: Output) -> int | None:
 
 
 def _listed(model: Model) -> str:
-    """Say of each input what is known of its batch."""
+    """List the inputs, each with its batch if it is known."""
     lines: list[str] = []
     for index, port in enumerate(model.inputs):
         axis = _axis(port)

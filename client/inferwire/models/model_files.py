@@ -27,7 +27,7 @@ _OF_MEMORY = r"\1. Please check if the model format is supported and model is co
 """What openvino says of a model that it was given as bytes, which has no name."""
 
 _LONGEST_SHOWN = 255
-"""How much of a path is shown: what is longer is none, but the text of a model perhaps, of any size."""
+"""How much of a path is shown: a longer text is no path, but perhaps that of a model, of any size."""
 
 _AS_IT_IS: Mapping[str, PartialShape] = {}
 
@@ -53,12 +53,12 @@ class ModelFiles:
 
     Attributes:
         model: The model file.
-        weights: The weights; None where the format has them inside.
-        suffix: The model file's ending, as ".onnx"; ".xml" for what came from memory as IR.
+        weights: The weights; None if the format has them inside.
+        suffix: The model file's ending, as ".onnx"; ".xml" for IR that came from memory.
         variables: The files with the variables of a TensorFlow SavedModel, by their paths in its folder; those in which
             an ONNX model keeps tensors, by their paths beside it.
-        path: Where the user has it; "" for what came from memory.
-        again: Reads the contents once more, where all of them came from files; None where memory is all there is.
+        path: Where the user has it; "" for a model that came from memory.
+        again: Reads the contents once more, if all of them came from files; None if some came from memory.
     """
 
     model: Blob
@@ -69,7 +69,7 @@ class ModelFiles:
     again: Callable[[], Blobs] | None = None
 
     def _in_own_words(self, text: str) -> str:
-        """Name in what a server says of an upload the user's own file, where the server has a name that it made up."""
+        """Put the user's own file into a server's message about an upload, in place of the name that it made up."""
         made_up = f'"model{self.suffix}"'
         if self.path:
             return text.replace(made_up, f'"{self.path}"')
@@ -83,7 +83,7 @@ class ModelFiles:
     def contents(
         self, reshape: Mapping[str, PartialShape] = _AS_IT_IS, preprocessing: tuple[Preprocessing, ...] = ()
     ) -> ModelContents:
-        """Give what a server makes the model of, with new shapes of inputs and what is built into it."""
+        """Give what a server makes the model of, with new shapes of inputs and the edits to build into it."""
         source = ModelSource(
             model=self.model.sha256,
             weights=b"" if self.weights is None else self.weights.sha256,
@@ -96,7 +96,7 @@ class ModelFiles:
 
     @contextmanager
     def told_in_own_words(self) -> Generator[None]:
-        """Have what a server says of the files inside said in the user's own words."""
+        """Have a server's errors about the files, if it raises any inside, name the user's own file."""
         try:
             yield
         except ModelFailed as error:
@@ -104,7 +104,7 @@ class ModelFiles:
 
 
 def read_files(model: Any, weights: Weights = None) -> ModelFiles:
-    """Read a model from a path, from bytes, or from XML text with weights; those at the path "" are none.
+    """Read a model from a path, from bytes, or from XML text with weights; an empty path to weights means none.
 
     Raises:
         TypeError: For anything else.
@@ -141,7 +141,7 @@ def no_path(value: object) -> RuntimeError:
 
 
 def is_path(name: bytes) -> bool:
-    """Tell whether bytes are the path of a file, as openvino takes them where it compiles, and not a model."""
+    """Tell whether bytes are the path of a file, which openvino takes for one when it compiles, and not a model."""
     try:
         return bool(name) and Path(os.fsdecode(name)).exists()
     except (OSError, ValueError):
@@ -160,14 +160,14 @@ def _read_path(path: Path, weights: Weights) -> ModelFiles:
 
 
 def _again(path: Path, weights: Weights) -> Callable[[], Blobs]:
-    """Give what reads files once more, in whichever folder the process works by then."""
+    """Give a function that reads the files once more, whatever the working directory is by then."""
     where = path.absolute()
     where_weights = Path(weights).absolute() if isinstance(weights, str | os.PathLike) else weights
     return lambda: _read_path(where, where_weights).blobs()
 
 
 def _external_data(path: Path, content: bytes) -> dict[str, Blob]:
-    """Read the files in which an ONNX model keeps tensors, none but those that lie in its folder, as openvino does."""
+    """Read the files in which an ONNX model keeps tensors; as openvino does, only those in its folder or below."""
     blobs: dict[str, Blob] = {}
     for location in external_files(content):
         beside = PurePosixPath(location)
@@ -190,7 +190,7 @@ def _read_saved_model(folder: Path) -> ModelFiles:
 
 
 def _weights(weights: Weights) -> Blob | None:
-    """Read weights; those that are empty are none."""
+    """Read weights; empty ones count as none."""
     content = _weights_content(weights)
     return Blob.of(content) if len(content) else None
 

@@ -1,6 +1,6 @@
-"""What an ONNX file says of itself and of files beside it, read without protobuf's classes for it.
+"""Reads an ONNX file's metadata, and the names of files beside it, without protobuf's classes for it.
 
-Knows the few fields of ONNX's messages that lead there; what is no such file says nothing. Reads no other file.
+Knows only the few fields of ONNX's messages that lead there. Reads no other file.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def read_metadata(content: WireBytes) -> dict[str, str]:
 
 
 def external_files(content: bytes) -> list[str]:
-    """Name the files in which a model keeps tensors, by their paths in its folder."""
-    if _LOCATION not in content:  # as in most models, whose tensors are then not looked at one by one
+    """Name the files in which a model keeps tensors, by their paths in its folder; none if it cannot be read."""
+    if _LOCATION not in content:  # so it is in most models, and their tensors need not be looked at one by one
         return []
     try:
         tensors = [each for graph in _below(memoryview(content), _GRAPH) for each in _tensors(graph)]
         found = [_pairs(tensor, _EXTERNAL_DATA).get(_LOCATION.decode()) for tensor in tensors]
     except (IndexError, UnicodeDecodeError):
-        return []  # what is wrong with the file is the runtime's to say
+        return []  # the runtime tells what is wrong with the file
     return sorted({location for location in found if location})
 
 

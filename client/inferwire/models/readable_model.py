@@ -1,6 +1,6 @@
 """What can be read of a model that is not compiled: its ports, and the nodes behind them.
 
-Owns the lookups with openvino's texts. Where the ports come from is the business of those that derive from it.
+Owns the lookups with openvino's texts. Where the ports come from is the business of derived classes.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class ReadableModel(Unpicklable, PartlyMirrored):
 
     @property
     def sinks(self) -> list[Node]:
-        """The nodes that write the model's states, none where it keeps none. Mirrors `openvino.Model.sinks`."""
+        """The nodes that write the model's states; none if it keeps none. Mirrors `openvino.Model.sinks`."""
         return list(self._sinks)
 
     def get_name(self) -> str:
@@ -167,7 +167,7 @@ class ReadableModel(Unpicklable, PartlyMirrored):
         return self.sinks
 
     def get_parameter_index(self, parameter: Parameter) -> int:
-        """Give the position of the input that a node is behind; -1 where it is behind none.
+        """Give the position of the input that a node is behind; -1 if it is behind none.
 
         Mirrors `openvino.Model.get_parameter_index`.
 
@@ -184,7 +184,7 @@ class ReadableModel(Unpicklable, PartlyMirrored):
     @overload
     def get_result_index(self, result: Node) -> int: ...
     def get_result_index(self, *args: Any, **kwargs: Any) -> int:
-        """Give the position of an output, or of the one that a node is behind; -1 where there is none.
+        """Give the position of an output, or of the one that a node is behind; -1 if there is none.
 
         Mirrors `openvino.Model.get_result_index(value | result)`.
 
@@ -199,7 +199,7 @@ class ReadableModel(Unpicklable, PartlyMirrored):
         return _index_of(node, self.results)
 
     def get_sink_index(self, sink: Node) -> int:
-        """Give the position of a node among `sinks`; -1 where it is none. Mirrors `openvino.Model.get_sink_index`.
+        """Give the position of a node among `sinks`; -1 if it is none. Mirrors `openvino.Model.get_sink_index`.
 
         Raises:
             TypeError: For what is no node.
@@ -223,7 +223,7 @@ class ReadableModel(Unpicklable, PartlyMirrored):
         return self._output_at("get_output_shape", index).shape
 
     def get_output_partial_shape(self, index: SupportsIndex) -> PartialShape:
-        """Give what shapes an output takes. Mirrors `openvino.Model.get_output_partial_shape`.
+        """Give the shapes that an output can have. Mirrors `openvino.Model.get_output_partial_shape`.
 
         Raises:
             TypeError: For what is no position.

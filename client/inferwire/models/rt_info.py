@@ -38,7 +38,7 @@ class RuntimeMap(dict[str, Any]):
         )
 
     def at(self, path: str | Sequence[str]) -> Any:
-        """Follow a path of names; None where it leads nowhere."""
+        """Follow a path of names; None if it leads nowhere."""
         found: object = self
         for name in [path] if isinstance(path, str) else path:
             below = found.value if isinstance(found, OVAny) else found
@@ -49,7 +49,7 @@ class RuntimeMap(dict[str, Any]):
         """Put a value where a path of names leads, which need not exist before.
 
         Raises:
-            RuntimeError: Where it leads through another value.
+            RuntimeError: If it leads through another value.
         """
         *above, last = [path] if isinstance(path, str) else path
         info = self
@@ -145,7 +145,7 @@ def _read(files: ModelFiles) -> RuntimeMap:
 
 
 def _held(value: object) -> RuntimeMap | OVAny:
-    """Give what stands in a map for a value: a map of its own for a dict."""
+    """Give the form in which a map holds a value: for a dict, a map of its own."""
     if isinstance(value, RuntimeMap):
         return value
     if isinstance(value, dict):
@@ -169,7 +169,7 @@ def _of_ir(content: bytes) -> dict[str, object]:
 
 
 def _below(element: ElementTree.Element) -> dict[str, object]:
-    # A name that XML does not allow as a tag stands in an attribute.
+    # A name that XML does not allow as a tag is in an attribute.
     return {
         child.get("name", child.tag): child.get("value") if "value" in child.keys() else _below(child)  # noqa: SIM118
         for child in element

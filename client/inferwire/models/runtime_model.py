@@ -27,7 +27,7 @@ class ExecutionNode(DescribedNode):
 
     @property
     def rt_info(self) -> dict[str, OVAny]:
-        """What the device says of it, as "primitiveType", "runtimePrecision" and "originalLayersNames".
+        """What the device tells about it, as "primitiveType", "runtimePrecision" and "originalLayersNames".
 
         Mirrors `openvino.Node.rt_info`.
         """
@@ -49,7 +49,7 @@ class ExecutionParameter(ExecutionNode, Parameter):
 class RuntimeModel(RuntimeInfo, ReadableModel):
     """The graph a device runs. Mirrors the part of `openvino.Model` that reads it.
 
-    Of what the model's file says of itself nothing is left in it, as in openvino.
+    As in openvino, it has none of the runtime information of the model's file.
 
     Example:
         >>> for node in compiled.get_runtime_model().get_ordered_ops():

@@ -1,7 +1,7 @@
 """Many inferences at once, as openvino's users know them: `AsyncInferQueue`.
 
-Owns the interface. Which request is idle is `job_pool`'s business, what is told of a job's end `job_endings`', what a
-request does `infer_request`'s.
+Owns the interface. Which request is idle is `job_pool`'s business, how a job's end is reported `job_endings`', and what
+a request does `infer_request`'s.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from inferwire.requests.run import Run
 from inferwire.user_warnings import shares_inputs
 
 FEWEST_JOBS = 8
-"""Jobs of a queue that is not told how many, at least. Measured with a tiny model on two cores: four leave the
+"""The fewest jobs of a queue that is not told how many. Measured with a tiny model on two cores: four leave the
 server waiting for the wire, sixteen gather no more into a message than eight."""
 
 FEWEST_BATCHED_JOBS = 64
-"""The same, of a model that runs the rows of many executions as one inference: then a job more costs next to nothing.
+"""The same for a model that runs the rows of many executions as one inference: one more job costs next to nothing.
 Measured likewise: an inference took 82 us of both sides' CPU time with 16 jobs, 31 with 64 and 20 with 256."""
 
 JOBS_PER_INFERENCE = 2
-"""One that runs and one on its way, for each inference that the device computes at once."""
+"""One job that runs and one on its way, for each inference that the device computes at once."""
 
 
 class AsyncInferQueue(Unpicklable):
@@ -36,7 +36,7 @@ class AsyncInferQueue(Unpicklable):
 
     Differs from OpenVINO:
     - Without `jobs` there are twice `CompiledModel.optimal_number_of_infer_requests`, and at least 8, to hide the
-      network, or 64 where the server runs many executions as one inference.
+      network, or 64 if the server runs many executions as one inference.
     - An error is raised once, by the next call that asks, and then forgotten, with every request back in the pool; or
       the callback of `set_error_callback` gets it.
     - A job that the server refuses, since its queue is full or the model is loading, is started again, unless the model
@@ -82,7 +82,7 @@ class AsyncInferQueue(Unpicklable):
 
     @property
     def userdata(self) -> list[Any]:
-        """What each request was last given; None where nothing. Mirrors `openvino.AsyncInferQueue.userdata`."""
+        """What each request was last given; None if nothing. Mirrors `openvino.AsyncInferQueue.userdata`."""
         return list(self._endings.userdata)
 
     def is_ready(self) -> bool:
@@ -98,7 +98,7 @@ class AsyncInferQueue(Unpicklable):
         Mirrors `openvino.AsyncInferQueue.get_idle_request_id`.
 
         Raises:
-            BaseException: What went wrong since somebody last asked, as `wait_all`.
+            BaseException: The first error that no call has raised yet, as `wait_all`.
         """
         return self._pool.first_idle()
 
@@ -158,7 +158,7 @@ class AsyncInferQueue(Unpicklable):
         Raises:
             TypeError: For inputs of kinds that are not taken.
             RuntimeError: If inputs do not fit or no server answers.
-            BaseException: What went wrong since somebody last asked, as `wait_all`; this inference is not started then.
+            BaseException: The first error that no call has raised yet, as `wait_all`; nothing is started then.
         """
         share = shares_inputs(share_inputs, shared_memory)
         pool = self._pool
@@ -179,8 +179,8 @@ class AsyncInferQueue(Unpicklable):
         """Run an inference on the next idle request and give its results, for asyncio; not in openvino.
 
         Any number of tasks, of any number of event loops, may await it at once: as many inferences as the
-        queue has jobs are in flight, the others wait their turn, and no thread does. What fails is raised
-        here and not by `wait_all`, the callback is not called, and cancelling the task cancels the
+        queue has jobs are in flight, and the others wait their turn without blocking a thread. An error is
+        raised here and not by `wait_all`, the callback is not called, and cancelling the task cancels the
         inference.
 
         Example:
@@ -201,7 +201,7 @@ class AsyncInferQueue(Unpicklable):
             at = await pool.take_in_turn(run)
             return await pool.runs[at].infer_async(run, inputs, share_inputs, lambda: pool.requests[at].results)
         except GeneratorExit:
-            # Its loop has gone. What is under way gives the job back at its end.
+            # The task's loop has gone. An execution in flight gives the request back at its end.
             raise
         except BaseException:
             run.give_back()
@@ -210,9 +210,9 @@ class AsyncInferQueue(Unpicklable):
     def map_async(self, inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[OVDict]:
         """Run an inference on each of the inputs and yield the results in their order; not in openvino.
 
-        Inputs are taken as jobs become free and results are, so that they may be endless. An error of theirs, or
-        of an inference, comes after the results before it. It ends the loop, and so does leaving it: what is in
-        flight is cancelled, and a generator that gives the inputs is closed.
+        Inputs are taken only as jobs become free and results are taken, so they may be endless. An error of the
+        inputs, or of an inference, comes after the results before it. It ends the loop; then, and when the loop is
+        left early, inferences in flight are cancelled, and a generator that gives the inputs is closed.
 
         Example:
             >>> async for results in queue.map_async({0: image} for image in images):
@@ -233,8 +233,8 @@ class AsyncInferQueue(Unpicklable):
         Mirrors `openvino.AsyncInferQueue.wait_all`.
 
         Raises:
-            RuntimeError: If an inference failed or was cancelled since somebody last asked.
-            BaseException: What a callback raised since then.
+            RuntimeError: If an inference failed or was cancelled, and no call has raised an error since.
+            BaseException: What a callback raised, likewise. Of several errors the first is raised.
         """
         self._pool.wait_all()
 

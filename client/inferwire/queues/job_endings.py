@@ -1,6 +1,6 @@
-"""How the ends of a queue's jobs are reported: `JobEndings`.
+"""Reports the ends of a queue's jobs: `JobEndings`.
 
-Owns the queue's callbacks, and the first error that none of them was told, until somebody asks.
+Owns the queue's callbacks, and the first error that was given to none of them, until a call raises it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class JobEndings:
     """Calls back as jobs end, and keeps the first error until a call raises it.
 
     Attributes:
-        userdata: What the last job of each request was given, by its position; None where nothing.
+        userdata: What the last job of each request was given, by the request's position; None if nothing.
         on_done: Called after each job that succeeds.
-        on_failed: Called after each job that fails; without it, `raise_error` tells of that.
-        error: What went wrong first since somebody last asked.
+        on_failed: Called after each job that fails; without it, `raise_error` raises the error.
+        error: The first error that no call has raised yet.
     """
 
     def __init__(self, requests: Sequence[InferRequest]) -> None:
@@ -35,7 +35,7 @@ class JobEndings:
         self.on_failed: ErrorCallback | None = None
         self.error: BaseException | None = None
         self._requests = requests
-        # Reentrant, since garbage collection may end a task's job while it is held.
+        # Reentrant, because garbage collection may end a task's job while this thread holds it.
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -50,7 +50,7 @@ class JobEndings:
             self._note(error)
 
     def failed(self, run: Run, reason: RuntimeError) -> None:
-        """Call back with why a job failed, or keep that for a call to raise; then give its request back."""
+        """Call back with a job's error, or keep that for a call to raise; then give the job's request back."""
         error = anew(reason)
         if self.on_failed is not None:
             CALLBACK_THREADS.run(partial(self._call_back_failed, run, self.on_failed, error))
@@ -59,14 +59,14 @@ class JobEndings:
         run.give_back()
 
     def raise_error(self) -> None:
-        """Raise what went wrong since somebody last asked, with its type, and forget it."""
+        """Raise the error that no call has raised yet, with its own type, and forget it."""
         with self._lock:
             error, self.error = self.error, None
         try:
             if error is not None:
                 raise error
         finally:
-            # Its traceback leads to this frame.
+            # Its traceback refers to this frame, which must not refer back to it.
             del error
 
     def _call_back_failed(self, run: Run, callback: ErrorCallback, error: RuntimeError) -> None:
@@ -80,6 +80,6 @@ class JobEndings:
             run.give_back()
 
     def _note(self, error: BaseException) -> None:
-        """Keep what went wrong first, for the next call that raises it."""
+        """Keep an error for the next call that raises errors, unless one is kept already."""
         with self._lock:
             self.error = self.error or error

@@ -1,8 +1,8 @@
-"""The requests of a queue: which of them are idle, and who waits for one: `JobPool`.
+"""The requests of a queue, which of them are idle, and which calls wait for one: `JobPool`.
 
-What a request does is `infer_request`'s business, what is told of a job's end `job_endings`'. Nothing here refers to
-the queue, and what is in flight refers to the pool: a queue which nobody holds any more is freed at once, and the pool
-with the last of its jobs.
+What a request does is `infer_request`'s business, how a job's end is reported `job_endings`'. Nothing here refers to
+the queue, so that it is freed as soon as the program drops it. Jobs in flight refer to the pool, which is freed with
+the last of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from inferwire.requests.request_state import BUSY
 from inferwire.requests.run import FORKED, Run
 
 _NONE_WAITS = sys.maxsize
-"""The fewest idle requests that a thread waits for, where no thread waits for any."""
+"""The value of `_fewest_awaited`, the fewest idle requests that a thread waits for, if no thread waits."""
 
 
 class JobPool:
@@ -36,8 +36,8 @@ class JobPool:
         requests: All of them, by position.
         runs: Their executions.
         endings: Reports how jobs have ended.
-        refused: The jobs that wait for the server; None where a refusal is their end. Requests that keep states have
-            taken the room that one of them wants, and give it back to nobody.
+        refused: The refused jobs that wait for the server. None if the model keeps states, where a refusal ends a job:
+            the queue's own requests have the room that it wants, and never give it back.
     """
 
     def __init__(self, requests: Sequence[InferRequest]) -> None:
@@ -45,14 +45,14 @@ class JobPool:
         self.runs = [request.runs for request in requests]
         self.endings = JobEndings(requests)
         self.refused = None if requests[0].query_state() else RefusedJobs()
-        # Reentrant, since garbage collection may end a task that has a job or waits for one. It is what is entered, and
-        # not the condition, in whose method a signal's handler that raises would leave it taken.
+        # Reentrant, because garbage collection may end a task that has a job or waits for one while this thread has it.
+        # The lock is entered and not the condition, in whose method a signal handler that raises would leave it locked.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._fewest_awaited = _NONE_WAITS
-        # The runs that have each request, and the requests that no run has. `_lend`, `hold` and `_take_back` alone
-        # change these, both in one step for all threads and signals' handlers: Python lets those in once a call has
-        # returned, as a loop begins anew and as a function is entered, and nowhere else.
+        # The runs that have each request, and the requests that no run has. Only `_lend`, `hold` and `_take_back`
+        # change these. To all other threads and signal handlers, both change in one step: Python lets those in only
+        # after a call has returned, when a loop begins anew and when a function is entered.
         self._taken_by: list[dict[Run, None]] = [{} for _ in requests]
         self._idle = deque(range(len(requests)))
         self._pops = iter(self._idle.popleft, None)
@@ -70,7 +70,7 @@ class JobPool:
         return bool(self._idle)
 
     def check_idle(self) -> None:
-        """Refuse what may not happen while a job runs.
+        """Refuse an operation that needs all requests to be idle.
 
         Raises:
             RuntimeError: While a request is busy.
@@ -79,12 +79,12 @@ class JobPool:
             raise RuntimeError(BUSY)
 
     def take(self, run: Run) -> int:
-        """Take an idle request for a job, waiting for one. Whatever interrupts this, giving the job up gives it back.
+        """Take an idle request for a job, waiting for one. If this is interrupted, `give_up` gives the request back.
 
         Raises:
-            BaseException: What went wrong since somebody last asked.
+            BaseException: The first error that no call has raised yet.
         """
-        # Several may take one at once, and the lock is only for those that have to wait for it.
+        # Several threads may take one at once. Only those that have to wait need the lock.
         if self.endings.error is None and self._idle:
             try:
                 return self._lend(run)
@@ -96,12 +96,12 @@ class JobPool:
         """Wait until a request is idle and give its position, without taking it.
 
         Raises:
-            BaseException: What went wrong since somebody last asked.
+            BaseException: The first error that no call has raised yet.
         """
         return self._wait_for_idle(lambda: self._idle[0])
 
     async def take_in_turn(self, run: Run) -> int:
-        """Take an idle request for a job once there is one; whoever asked first is first."""
+        """Take an idle request for a job once there is one; tasks are served in the order in which they asked."""
         if not self._turns:
             with suppress(IndexError):
                 return self._lend(run)
@@ -111,7 +111,7 @@ class JobPool:
             self._hand_out()
             return await turn.wait()
         except BaseException:
-            # Its loop may run no more, and what it was given would not come back.
+            # The task's loop may not run again, and a request that the task was given would be lost.
             turn.leave()
             self._turns.pop(run, None)
             self.give_back(run)
@@ -120,7 +120,8 @@ class JobPool:
     def hold(self, at: int, run: Run) -> None:
         """Take a request out of the pool that user code starts directly, even while a job has it.
 
-        Unless that call waits for it, its end is reported as a job's is, but to a callback of the request's own.
+        Unless the call that starts it waits for its end, that is reported as a job's is, except that a callback of the
+        request's own is called in place of the queue's.
         """
         run.holder, run.is_direct = self, True
         if run.on_end is None and run.answer_latch is None:
@@ -137,8 +138,8 @@ class JobPool:
         """Wait until all requests are idle.
 
         Raises:
-            RuntimeError: Inside a callback, whose own request is idle after it.
-            BaseException: What went wrong since somebody last asked.
+            RuntimeError: Inside a callback, whose own request becomes idle only after it.
+            BaseException: The first error that no call has raised yet.
         """
         if self._called_back_here():
             raise RuntimeError("wait_all() inside a callback of the queue would never return")
@@ -147,7 +148,7 @@ class JobPool:
             self.endings.raise_error()
 
     def give_back(self, run: Run) -> None:
-        """Make a run's request idle again, unless another run has it as well; nothing if it has none any more."""
+        """Make a run's request idle again, unless another run has it too; do nothing if the run no longer has it."""
         is_idle = self._take_back(run)
         if is_idle and self.refused is not None and self.refused.waiting:
             self.refused.begin_again(1)
@@ -155,14 +156,14 @@ class JobPool:
             self._hand_out()
 
     def ended(self, run: Run) -> None:
-        """Give back what has ended and nobody awaits, once those were told of a failure who are to be."""
+        """Give back the request of a job that has ended; if it failed, after the failure was reported."""
         if run.error is None:
             self.give_back(run)
         else:
             self.endings.failed(run, run.error)
 
     def put_off(self, run: Run, refusal: InferwireError, again: Callable[[], object]) -> bool:
-        """Have a refused job wait for the server; false if the refusal is its end, as of a user's own."""
+        """Have a refused job wait for the server; return False if that ends it, as it does what user code started."""
         if self.refused is None or run.is_direct:
             return False
         self.refused.put(run, refusal, again)
@@ -174,7 +175,7 @@ class JobPool:
             self.runs[run.position].give_up(run, error)
 
     def _lend(self, run: Run) -> int:
-        """Give the request that is idle longest to a job.
+        """Give the request that has been idle longest to a job.
 
         Raises:
             IndexError: If none is.
@@ -187,10 +188,10 @@ class JobPool:
 
     def _take_back(self, run: Run) -> bool:
         """Take its request from a run, if it has one, and tell whether that made it idle: no other run has it."""
-        # Where it never had one, its position is that of the last, which it does not have.
+        # A run that never had a request has position -1, that of the last one, which it is not a taker of.
         takers = self._taken_by[run.position]
         if run in takers:
-            # A request keeps its last run, and may not keep its queue by that.
+            # A request refers to its last run, and must not keep the pool alive by that.
             run.holder = None
             del takers[run]
             if not takers:
@@ -199,7 +200,7 @@ class JobPool:
         return False
 
     def _called_back_here(self) -> set[int]:
-        """Give the requests of which the calling thread runs the callbacks."""
+        """Give the positions of the requests whose callbacks the calling thread is running."""
         if not CALLBACK_THREADS.is_here():
             return set()
         here = threading.get_ident()
@@ -218,7 +219,8 @@ class JobPool:
     def _wait_until_idle(self, count: int) -> None:
         """Wait until so many requests are idle; raise if no thread of this process will make them so."""
         while True:
-            # `give_back` makes one idle and then reads this; here it is set, and then they are counted: one sees it.
+            # `give_back` makes a request idle and then reads this. We set it and then count the idle requests, so that
+            # one of us sees the other.
             self._fewest_awaited = min(self._fewest_awaited, count)
             if len(self._idle) >= count:
                 return
@@ -229,18 +231,18 @@ class JobPool:
             self._changed.wait()
 
     def _hand_out(self) -> None:
-        """Give what is idle to the tasks that wait for it, and wake the threads for which it is enough."""
+        """Give idle requests to the tasks that wait, and wake waiting threads if enough are left for one."""
         with self._lock:
             while self._turns and self._idle:
                 try:
                     run, turn = self._turns.popitem(last=False)
                 except KeyError:
-                    # The last one has left the line this moment.
+                    # The last task has left the line at this moment.
                     break
                 try:
                     at = self._lend(run)
                 except IndexError:
-                    # The next one that is given back comes here as well.
+                    # Another call has taken it. The next request that is given back comes here as well.
                     self._turns[run] = turn
                     with suppress(KeyError):  # its task may leave the line meanwhile
                         self._turns.move_to_end(run, last=False)
@@ -248,13 +250,13 @@ class JobPool:
                 if not turn.give(at):
                     self._take_back(run)
             if len(self._idle) >= self._fewest_awaited:
-                # A thread that waits for more sets it again.
+                # A thread that has to go on waiting sets it again.
                 self._fewest_awaited = _NONE_WAITS
                 self._changed.notify_all()
 
 
 def _hold(weak_pool: Callable[[], JobPool | None], at: int, run: Run) -> None:
-    """Keep a request of a pool for an execution of its user's, unless nobody has the pool any more."""
+    """Have a pool hold a request that user code starts, unless the pool is gone."""
     pool = weak_pool()
     if pool is not None:
         pool.hold(at, run)

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 R = TypeVar("R")
 
 HELD_S = 0.001
-"""An input that takes longer may have held the event loop, which then has a turn before the next. Not after each input:
-what is started within one turn may travel as one."""
+"""An input that takes longer than this may have held up the event loop, which then has a turn before the next input. It
+has none after each input, because executions that are started within one turn may travel as one."""
 
 
 async def results_in_order(
@@ -23,10 +23,10 @@ async def results_in_order(
     most: int,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncGenerator[R]:
-    """Run something on each of the inputs and yield what it gives, each result as soon as those before it.
+    """Run something on each of the inputs and yield the results in order, each as soon as those before it.
 
-    No more than `most` inputs are ahead of whoever takes the results. Where the inputs or a result fail, the results
-    before come first. The inputs are closed and what is under way is cancelled by the time this ends.
+    At most `most` inputs are ahead of the results that were taken. If the inputs or a run fail, the results before that
+    come first. By the time this ends, the inputs are closed and runs in flight are cancelled.
     """
     room = asyncio.Semaphore(most)
     started = asyncio.Queue[asyncio.Task[Any]]()

@@ -1,6 +1,6 @@
 """The jobs of a queue that the server had no room for, or whose model is loading: `RefusedJobs`.
 
-Owns when they begin again: as another job of the queue ends, or after a while where none does.
+Owns when they are submitted again: when another job of the queue ends, or else after a while.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from inferwire.requests.callbacks import CALLBACK_THREADS
 from inferwire.requests.run import Run
 
 _ROOM_AFTER_S = 0.1
-"""After how long jobs begin again where the server does not say when there is room."""
+"""After how long jobs are submitted again if the server does not say when there is room."""
 
 
 class RefusedJobs:
     """Jobs that wait for room on the server or for their model, in the order in which they were refused.
 
     Attributes:
-        waiting: Each with what submits it again.
+        waiting: The jobs, each with the function that submits it again.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class RefusedJobs:
         return f"<RefusedJobs: {len(self.waiting)} wait>"
 
     def put(self, run: Run, refusal: InferwireError, again: Callable[[], object]) -> None:
-        """Have a job submitted again once `begin_again` is called for it, or the time is up that the server named."""
+        """Have a job submitted again when `begin_again` comes to it, or when the time is up that the server named."""
         with self._lock:
             self.waiting.append((run, again))
             if self._is_timed:
@@ -46,11 +46,11 @@ class RefusedJobs:
         try:
             timer.start()
         except (RuntimeError, MemoryError):
-            # The system gives no more threads for now.
+            # The system has no more threads to give at the moment.
             self._time_is_up()
 
     def begin_again(self, count: int) -> None:
-        """Submit the first so many again, skipping those that were cancelled or belong to another process."""
+        """Submit the first `count` jobs again, skipping those that were cancelled or belong to another process."""
         with suppress(IndexError):
             while count > 0:
                 run, again = self.waiting.popleft()

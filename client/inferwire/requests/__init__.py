@@ -11,12 +11,12 @@ The objects that one inference is made of:
 
 | object | made by | owned by | ends |
 |---|---|---|---|
-| `Run` | the call that starts it | its request | when all who wait for it have been told |
+| `Run` | the call that starts it | its request | when every wait for it has been woken |
 | job | a queue: a `Run` whose `holder` is the queue | `JobPool` | when it gives its request back |
 | `Freight` | `RequestTensors` | the request, and each `Run` that takes it | with the last of them |
 | `ExecutionHeader` | `RemoteModel`, once for equal shapes | the model, for all requests | when others take its place |
 | `Execution` | `Transport.submit`: what cancels the `Run` there | the `Run` | with the outcome |
 | `Submission` | `GrpcTransport`, as its `Execution` | the transport | with the outcome, however often it is sent |
 | `StreamExecution` | the same object, as a stream knows it | the stream | with the answer to its latest sending |
-| `LargeExecution` | `WireSender`, where inputs are too large for the stream | its `Submission` | with its unary call |
+| `LargeExecution` | `WireSender`, if inputs are too large for the stream | its `Submission` | with its unary call |
 """

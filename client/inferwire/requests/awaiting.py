@@ -1,7 +1,7 @@
 """Hands values from the threads that end executions to the asyncio tasks that await them.
 
-Owns that a loop is told from any thread, and that one which has gone is not. Waking a loop is a call to the system, and
-answers come many at once: the first one wakes it for all. Knows no requests.
+Owns how any thread tells an event loop, and that a loop which has been closed is not told. Waking a loop is a system
+call, and answers come many at once, so the first one wakes it for all. Knows no requests.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class Handover(Generic[T]):
-    """One value that any thread hands to the task that made this. A task that was cancelled meanwhile misses it."""
+    """One value that any thread hands to the task that made this. A task that is cancelled first misses the value."""
 
-    _is_left = False
+    _has_left = False
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -28,20 +28,20 @@ class Handover(Generic[T]):
         return f"<Handover: {'done' if self._future.done() else 'awaited'}>"
 
     def give(self, value: T) -> bool:
-        """Give the value; false where the task has left, or its loop has gone."""
-        return not self._is_left and self._arrivals.put(self._future, value)
+        """Give the value; return False if the task has left or its loop is closed."""
+        return not self._has_left and self._arrivals.put(self._future, value)
 
     async def wait(self) -> T:
-        """Wait for the value; no thread does."""
+        """Await the value, without blocking a thread."""
         return await self._future
 
     def leave(self) -> None:
-        """Wait no more. What is given at this moment the task may miss."""
-        self._is_left = True
+        """Stop waiting. The task may miss a value that is given at this very moment."""
+        self._has_left = True
 
 
 class _Arrivals:
-    """What threads have given to the tasks of a loop, until it has a turn. There as long as anything may be given."""
+    """Values that threads have given to the tasks of one loop, until it has a turn. Lives as long as its handovers."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -50,11 +50,11 @@ class _Arrivals:
         _ARRIVALS[id(loop)] = self
 
     def put(self, future: asyncio.Future[T], value: T) -> bool:
-        """Have the loop give a future its value; false if it has gone."""
+        """Have the loop give a future its value; return False if the loop is closed."""
         if self._loop.is_closed():
             return False
         self._waiting.append((future, value))
-        # The loop takes back that it is woken, and then looks at what waits: it sees this, or this thread sees that.
+        # The loop clears the flag and then looks at what waits: it sees this value, or this thread sees the flag clear.
         if not self._is_loop_woken:
             self._is_loop_woken = True
             try:
@@ -73,4 +73,4 @@ class _Arrivals:
 
 
 _ARRIVALS: WeakValueDictionary[int, _Arrivals] = WeakValueDictionary()
-"""Those of each loop, by its identity: no other loop has it, since they have the loop."""
+"""The arrivals of each loop, by the loop's `id`. No other loop can get that id, because the arrivals keep the loop."""

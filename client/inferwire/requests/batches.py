@@ -41,7 +41,7 @@ class Batch:
         return self._join([item.read() for item in self._items])
 
     def wire_fetcher(self) -> Callable[[], WireBytes] | None:
-        """Give what joins the elements where a server has some of them; None where they are here."""
+        """Give a function that fetches and joins the elements if a server has some of them; None if all are here."""
         fetches = [item.fetcher(share=False) for item in self._items]
         if not any(fetches):
             return None
@@ -49,7 +49,7 @@ class Batch:
         return lambda: self._join([read() for read in reads])
 
     def kept_by(self, transport: Transport) -> None:
-        """Where a server has the elements: nowhere as they are joined."""
+        """Where the server has the elements as one tensor: nowhere, because they are joined here."""
         del transport
 
     def _join(self, parts: Sequence[Array]) -> WireBytes:

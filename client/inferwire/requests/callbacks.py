@@ -1,10 +1,10 @@
 """The threads that users' callbacks run on: never gRPC's, so that a callback may call anything.
 
-Owns how many there are. Most callbacks take less than waking a thread does, and come in bursts; so whoever is awake
-runs one after the other, and a single thread more is called in while others wait. It gets a turn as soon as a
-callback waits for something. One that waits inside this SDK gives its place away, so that callbacks waiting for each
-other's requests do not starve. Where the system gives no thread at all, callbacks run on the threads that bring them,
-one of which reads all answers: there they may not wait, and are told so.
+Owns how many there are. Most callbacks take less time than waking a thread, and come in bursts. So a thread that is
+awake runs one after the other, and while callbacks wait it has a single further thread called in, which gets to run as
+soon as a callback blocks. A callback that waits inside this SDK gives its place to another thread, so that callbacks
+that wait for each other's requests do not starve. If the system gives no thread at all, callbacks run on the threads
+that bring them, one of which reads all answers: a callback that waits there gets an error.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from inferwire.process import THIS
 MOST_AWAKE = 4
 """How many threads run callbacks at once, those that wait for something not counted. Started as needed."""
 
-_NOBODYS_PLACE = nullcontext()
+_NO_PLACE = nullcontext()
 
 
 class _Thread(threading.local):
     """What the calling thread is to callbacks.
 
     Attributes:
-        is_worker: Whether it runs them.
-        is_borrowed: Whether it does so for want of another.
+        is_worker: Whether it runs callbacks.
+        is_borrowed: Whether it does so only because there is no callback thread.
     """
 
     is_worker = False
@@ -60,7 +60,7 @@ class CallbackThreads:
 
     def blocking(self) -> AbstractContextManager[None]:
         """Let another thread take over while the caller, if it is a callback thread, waits."""
-        return self._giving_way() if self._here.is_worker else _NOBODYS_PLACE
+        return self._giving_way() if self._here.is_worker else _NO_PLACE
 
     @contextmanager
     def _giving_way(self) -> Generator[None]:
@@ -77,8 +77,8 @@ class CallbackThreads:
                 self._awake += 1
 
     def _start_over(self) -> None:
-        """Start from nothing: a forked child has none of its parent's threads, but for one that forks in a callback."""
-        # Reentrant, since garbage collection may bring a callback at any call, also with this held.
+        """Begin without threads: a forked child has none of its parent's, except one that forked in a callback."""
+        # Reentrant, because garbage collection may bring a callback at any call, even while this thread holds the lock.
         self._lock = threading.RLock()
         self._waiting.clear()
         self._resting.clear()
@@ -86,7 +86,7 @@ class CallbackThreads:
         self._is_one_coming = False
 
     def _call_in(self) -> None:
-        """Have one more thread run callbacks, if there may be and none is on its way."""
+        """Have one more thread run callbacks, unless the limit is reached or one is coming already."""
         with self._lock:
             if self._is_one_coming or self._awake >= self._limit:
                 return
@@ -105,14 +105,14 @@ class CallbackThreads:
                 self._started -= 1
                 self._is_one_coming = False
                 is_anyone_awake = self._awake > 0
-            # The system gives no more threads for now; those that are awake do the work.
+            # The system has no more threads to give at the moment; those that are awake do the work.
             if not is_anyone_awake and not self._here.is_borrowed:
                 self._run_here()
 
     def _run_here(self) -> None:
-        """Run the callbacks that wait on the calling thread: no other thread is sure to, and waits would never return.
+        """Run the waiting callbacks on the calling thread, since no other is sure to, and waits would never return.
 
-        That thread may be the one that reads answers, which a callback that waits there would never get.
+        The calling thread may be the one that reads answers, so a callback that waited on it would never get its own.
         """
         here = self._here
         was_worker, here.is_worker, here.is_borrowed = here.is_worker, True, True
@@ -143,7 +143,7 @@ class CallbackThreads:
             callback()
 
     def _may_rest(self, bell: threading.Lock) -> bool:
-        """Count the calling thread as resting, until its bell is released; false if a callback waits to be run."""
+        """Count the calling thread as resting until its bell is released; return False if a callback waits to run."""
         with self._lock:
             if self._waiting:
                 return False
@@ -153,4 +153,4 @@ class CallbackThreads:
 
 
 CALLBACK_THREADS = CallbackThreads()
-"""Those of this process."""
+"""The callback threads of this process."""

@@ -20,11 +20,11 @@ class Freight:
     Attributes:
         shapes: The inputs' shapes, all of which fit.
         buffers: The bytes of the inputs that the server does not have, in wire form: views of the tensors' memory
-            wherever possible. Empty is what `fetch` is still to bring.
+            wherever possible. A buffer that `fetch` has yet to bring is empty.
         reads: The inputs that the server has already, by position.
         keeps: What the server is to keep of the outputs, by position.
         header: The header of executions with this freight and without a sequence, once one was made.
-        fetches: What gives the buffers that other servers have, by their positions among all.
+        fetches: Functions that give the buffers that other servers have, by their positions in `buffers`.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -35,7 +35,7 @@ class Freight:
     fetches: Mapping[int, Callable[[], WireBytes]] = field(default_factory=dict[int, Callable[[], WireBytes]])
 
     def fetch(self) -> None:
-        """Fetch the buffers that other servers have. Any thread may: no tensor's elements or shape change by it."""
+        """Fetch the buffers that other servers have. Any thread may: it changes no tensor's elements or shape."""
         fetched = {at: fetch() for at, fetch in self.fetches.items()}
         self.buffers = [fetched.get(at, buffer) for at, buffer in enumerate(self.buffers)]
         self.fetches = {}

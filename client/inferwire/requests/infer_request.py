@@ -38,10 +38,10 @@ _TIMEOUTS_MS = range(-(2**31), 2**31)
 class InferRequest(TabCompleted, TensorAccess):
     """Runs inferences of one model, one at a time. Mirrors `openvino.InferRequest`.
 
-    Made by `CompiledModel.create_infer_request`, or of another one, as classes derived from it do; the two then are
-    the same request, with the same tensors. It holds a tensor for each input and output; all of it is local, only
+    Made by `CompiledModel.create_infer_request`, or from another request, as derived classes do; the two then are the
+    same request, with the same tensors. It holds a tensor for each input and output; all of it is local, only
     executions travel. A model's states, if it keeps any, are kept by the server for this request alone, from its first
-    inference until nobody holds it any more.
+    inference for as long as the request is referenced.
 
     Differs from OpenVINO:
     - A request can start again straight after `cancel`.
@@ -64,7 +64,7 @@ class InferRequest(TabCompleted, TensorAccess):
         array([[1., 1., 1.]], dtype=float32)
 
     Args:
-        other: The request that this is to be.
+        other: The request that this one becomes another object of.
 
     Raises:
         TypeError: For what is no request.
@@ -82,7 +82,7 @@ class InferRequest(TabCompleted, TensorAccess):
         super().__init__(other._state, other._tensors)
         self._runs = other._runs
         self._model = other._model
-        # And not the compiled model itself, which has a request of its own: they would keep one another.
+        # Not the compiled model itself, which has a request of its own: they would keep each other alive.
         self._compiled = other._compiled
 
     @classmethod
@@ -158,7 +158,7 @@ class InferRequest(TabCompleted, TensorAccess):
             inputs: Arrays, tensors, lists or scalars: one for a model with one input; else a dict by
                 position, name or port, or a list or tuple in the model's order. Inputs that are
                 left out keep what they have.
-            share_inputs: Read arrays in place, where type and layout allow it, instead of copying
+            share_inputs: Read arrays in place, if type and layout allow it, instead of copying
                 them into the request's tensors.
             share_outputs: Give views of the output tensors, which the next inference overwrites.
             decode_strings: Give strings as 'U' instead of 'S'.
@@ -171,7 +171,7 @@ class InferRequest(TabCompleted, TensorAccess):
         Raises:
             TypeError: For inputs of kinds that are not taken.
             RuntimeError: If inputs do not fit, the request is busy or cancelled, or the inference or
-                the connection fails; `inferwire.InferwireError` where the server or network says so.
+                the connection fails; `inferwire.InferwireError` if the server or network says so.
         """
         results = partial(results_of, self._tensors, share=share_outputs, decode_strings=decode_strings)
         return self._runs.infer(Run(is_awaited=True), inputs, shares_inputs(share_inputs, shared_memory), results)
@@ -231,7 +231,7 @@ class InferRequest(TabCompleted, TensorAccess):
     def wait(self) -> None:
         """Wait until the execution that runs has ended and its callback returned.
 
-        Mirrors `openvino.InferRequest.wait`. Returns at once where none was ever started.
+        Mirrors `openvino.InferRequest.wait`. Returns at once if none was ever started.
 
         Raises:
             RuntimeError: If it failed, was cancelled, or its callback raised; again at every wait
@@ -245,7 +245,7 @@ class InferRequest(TabCompleted, TensorAccess):
     def wait_for(self, timeout: SupportsIndex) -> bool:
         """Wait as `wait` does, at most `timeout` milliseconds; tell whether it has ended.
 
-        Mirrors `openvino.InferRequest.wait_for`. False where none was ever started.
+        Mirrors `openvino.InferRequest.wait_for`. False if none was ever started.
 
         Raises:
             TypeError: For a time-out that is no integer of 32 bits.
@@ -265,7 +265,7 @@ class InferRequest(TabCompleted, TensorAccess):
     def cancel(self) -> None:
         """Give up the execution that runs; its waits raise and its callback is not called.
 
-        Mirrors `openvino.InferRequest.cancel`. Nothing happens where none runs.
+        Mirrors `openvino.InferRequest.cancel`. Nothing happens if none runs.
         """
         self._runs.cancel()
 
@@ -277,7 +277,7 @@ class InferRequest(TabCompleted, TensorAccess):
 
         Args:
             callback: Takes one argument.
-            userdata: What that is, until `start_async` is given another.
+            userdata: The argument, until `start_async` is given another one.
 
         Raises:
             TypeError: For what cannot be called, or without `userdata`.
@@ -317,7 +317,7 @@ class InferRequest(TabCompleted, TensorAccess):
         """Make the states what they were before the first inference. Mirrors `openvino.InferRequest.reset_state`.
 
         Raises:
-            RuntimeError: While the request is busy; `inferwire.InferwireError` where the server or network says so.
+            RuntimeError: While the request is busy; `inferwire.InferwireError` if the server or network says so.
         """
         self._state.check_idle()
         if self._runs.states is not None:
@@ -346,10 +346,10 @@ class InferRequest(TabCompleted, TensorAccess):
 
     @property
     def postpone_outputs(self) -> bool:
-        """Whether outputs stay on the server until somebody reads them; not in openvino.
+        """Whether outputs stay on the server until the program reads them; not in openvino.
 
-        Set it for models with outputs that are seldom looked at. Each is fetched by the first look at it, and sent
-        with every answer from then on. Outputs that another request of the same server reads do so in any case.
+        Set it for models with outputs that are seldom looked at. An output is fetched when it is first read, and sent
+        with every answer from then on. Outputs that another request on the same server reads stay there in any case.
 
         Raises:
             TypeError: On setting what is neither true nor false.

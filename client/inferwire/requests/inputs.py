@@ -1,4 +1,4 @@
-"""What users pass as inputs, brought into the tensors of a request.
+"""Brings what users pass as inputs into the tensors of a request.
 
 Owns which kinds of values are taken, what is copied and what is shared, and openvino's texts for
 what is not taken. Whether a tensor fits its port is `port_fit`'s business.
@@ -38,7 +38,7 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
         inputs: None to keep them as they are; a single array, tensor or scalar for a model with
             one input; or several, by position, name or port.
         tensors: Where they go.
-        share: Whether arrays become the request's tensors, where their type and layout allow it,
+        share: Whether arrays become the request's tensors, if their type and layout allow it,
             instead of being copied into its present ones.
 
     Raises:
@@ -61,9 +61,9 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
 
 
 def _write_plain(inputs: Any, tensors: RequestTensors) -> bool:
-    """Write one array, or several by position or name, as nearly all inputs come; tell whether there was nothing else.
+    """Write one array, or several by position or name, as nearly all inputs come; tell whether that was everything.
 
-    What is told to be something else may be written in part: whoever writes it then writes all of it.
+    If it was not, some arrays may have been written all the same: the caller then writes all of the inputs.
     """
     by_key = tensors.by_key
     if type(inputs) is _ARRAY:
@@ -81,7 +81,7 @@ def _write_plain(inputs: Any, tensors: RequestTensors) -> bool:
 
 
 def _pairs(inputs: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    """Give keys and values of a dictionary, both as what this SDK knows them as; most are that already."""
+    """Give a dictionary's keys and values, with other kinds of ports and tensors turned into this SDK's own."""
     return [
         (
             key if isinstance(key, _PLAIN_KEYS) else as_port(key) or key,
@@ -92,7 +92,7 @@ def _pairs(inputs: dict[Any, Any]) -> list[tuple[Any, Any]]:
 
 
 def _items(inputs: object, *, is_single: bool) -> list[tuple[Any, Any]] | None:
-    """Give keys and values of what else holds several inputs; None for a single one."""
+    """Give the positions and values of several inputs that are no dictionary; None for a single input."""
     if isinstance(inputs, OVDict) or openvino_class(inputs) == "OVDict":
         return list(enumerate(cast("OVDict", inputs).values()))
     if is_list(inputs) and is_single and _is_plain(inputs):
@@ -103,7 +103,7 @@ def _items(inputs: object, *, is_single: bool) -> list[tuple[Any, Any]] | None:
 
 
 def _known(value: Any) -> Any:
-    """Give what stands for a remote tensor, or one of openvino's."""
+    """Give a `Tensor` for a remote tensor or one of openvino's, and any other value as it is."""
     return as_tensor(value) or value if isinstance(value, OverMemory) or openvino_class(value) else value
 
 
@@ -123,7 +123,7 @@ def _copy_single(value: object, tensors: RequestTensors) -> None:
 
 
 def _copy_items(items: list[tuple[Any, Any]], tensors: RequestTensors) -> None:
-    """Write arrays where the request's tensors are; place tensors once all else has been taken."""
+    """Write arrays into the request's tensors; place tensors only once everything else has been accepted."""
     placed: list[tuple[Key, Memory]] = []
     for key, value in items:
         if not isinstance(key, _KEYS):
@@ -177,7 +177,7 @@ def _fill(memory: Memory, array: Array) -> None:
 
 
 def _memory_of(value: object, tensors: RequestTensors, key: Key, *, share: bool) -> Memory:
-    """Make the memory of the tensor a value stands for; that of a tensor stays where it is."""
+    """Give the memory of the tensor that a value stands for; a tensor's own memory is not copied."""
     if isinstance(value, Tensor):
         return value.memory
     if is_array(value):

@@ -1,7 +1,7 @@
 """The states that a server keeps for one request: the one thing of a request that is not local.
 
-Owns whether the server holds states for the request, and whether they are still those that its inferences
-left. They are not where an answer was lost: whether the inference happened nobody knows then.
+Owns whether the server holds states for the request, and whether they are still those that its inferences left. After
+an answer was lost they count as lost, because the inference may or may not have happened.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class KeptStates:
-    """The sequence of a request on the server, which begins with the first use of it."""
+    """A request's sequence on the server, which begins with its first use."""
 
     def __init__(self, model: RemoteModel) -> None:
         self._model = model
@@ -72,9 +72,9 @@ class KeptStates:
         self._call(lambda mark: self._model.transport.states.set(self._model.target, mark, (value,)))
 
     def reset(self, *names: str) -> None:
-        """Make the named states fresh, or all; after that, lost ones are no error any more."""
+        """Make the named states fresh, or all, after which their loss is no error any more."""
         if self._is_started:
-            # Where all are made fresh, it does not matter that they were lost.
+            # If all are made fresh, it does not matter that they were lost.
             with nullcontext() if names else suppress(SessionLost):
                 self._call(lambda mark: self._model.transport.states.reset(self._model.target, mark, names))
         if self._lost is not None and not names:

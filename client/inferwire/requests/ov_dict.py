@@ -13,10 +13,10 @@ from inferwire.tensors.element_arrays import Array
 class OVDict(Mapping["ConstOutput | str | int", Array]):
     """Results of an inference. Mirrors `openvino.utils.data_helpers.OVDict`.
 
-    Reads by the output's port, one of its names, or its position, from the end where negative. It
-    is a mapping, not a dict, and cannot be written to. A port of an openvino that is installed beside finds the output
-    that is like it. Outputs that are on the server still are fetched by what shows, compares or gives their elements;
-    `in`, `len`, `keys` and `names` fetch none.
+    Reads by the output's port, one of its names, or its position, from the end if negative. It
+    is a mapping, not a dict, and cannot be written to. A port of openvino itself, if that is installed too, finds the
+    output that is like it. Outputs that are still on the server are fetched by whatever shows, compares or gives their
+    elements; `in`, `len`, `keys` and `names` fetch none.
 
     Example:
         >>> results = request.infer({"data": array})
@@ -31,7 +31,7 @@ class OVDict(Mapping["ConstOutput | str | int", Array]):
     __slots__ = ("__weakref__", "_by_name", "_dict", "_later", "_ports")
 
     def __init__(self, results: dict[ConstOutput, Array], later: dict[ConstOutput, Callable[[], Array]] | None = None):
-        """Hold results. Those of `later`, which are on the server still, are fetched when somebody looks at them."""
+        """Hold results. Those of `later`, which are still on the server, are fetched when they are first read."""
         self._dict = results
         self._later = later or {}
         self._ports: tuple[ConstOutput, ...] | None = None

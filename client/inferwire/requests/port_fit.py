@@ -11,7 +11,7 @@ from inferwire.tensors.memory import Memory
 
 
 def as_row_of_one(port: ModelPort, memory: Memory) -> Memory:
-    """Give a scalar the shape of a port whose every dimension is 1; it stays where it is."""
+    """Give a scalar the shape of a port whose every dimension is 1, without a copy."""
     if memory.shape or not isinstance(memory, Dense) or not port.is_static:
         return memory
     shape = port.first_shape
@@ -55,7 +55,7 @@ def check_output(port: ModelPort, memory: Memory) -> None:
 
 
 def check_shape(port: ModelPort, shape: tuple[int, ...]) -> None:
-    """Refuse a shape that an input does not take, as a RuntimeError; that of a tensor which nobody has set is sent."""
+    """Refuse a shape that an input does not take, as a RuntimeError, but not the one that a tensor begins with."""
     if port.fits(shape):
         return
     if port.is_static:

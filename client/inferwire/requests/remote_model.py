@@ -1,7 +1,7 @@
-"""A model on a server, as all requests of it share it.
+"""A model on a server, as its requests share it.
 
-Owns how executions of the model are addressed, and that a compiled model is freed on the server
-once nothing here uses it.
+Owns how executions of the model are addressed, and that a compiled model is freed on the server once nothing here uses
+it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OWN_PREFIX = "INFERWIRE_"
 _MAX_BATCH = "INFERWIRE_MAX_BATCH"
 
 MOST_STACKED = 64
-"""How many executions of equal shapes travel as one where the server runs each by itself all the same."""
+"""How many executions of equal shapes travel as one even if the server runs each by itself."""
 
 _MOST_HEADERS = 64
 
@@ -59,7 +59,7 @@ class RemoteModel:
 
     @property
     def properties(self) -> Properties:
-        """What the model says of itself, and what it was told of batching, which OpenVINO does not see."""
+        """The compiled model's properties, and those that it was given for batching, which OpenVINO does not see."""
         own = {name: value for name, value in self._properties.items() if name.startswith(_OWN_PREFIX)}
         return {**self.description.properties, **own, _MAX_BATCH: self.description.max_batch_rows}
 
@@ -70,7 +70,7 @@ class RemoteModel:
         return self._properties.get("PERF_COUNT") in (True, "YES")
 
     def layers(self) -> Sequence[LayerTime]:
-        """Give the layers of the model as they are where none has run."""
+        """Give the layers of the model as they are before any has run."""
         if self._layers is None:
             self._layers = self.transport.layers(self.target)
         return self._layers
@@ -78,7 +78,7 @@ class RemoteModel:
     def header(
         self, freight: Freight, sequence: SequenceMark | None = None, scheduling: Scheduling = NORMAL
     ) -> ExecutionHeader:
-        """Give the header of executions that take this along, and belong to this sequence if they do to one."""
+        """Give the header of executions with this freight and scheduling and, if they belong to one, this sequence."""
         boxes = tuple([(at, part.box) for at, part in freight.reads.items()])
         keeps = tuple([(at, name.id) for at, name in freight.keeps.items()])
         key = (freight.shapes, sequence, boxes, keeps, scheduling)
@@ -102,7 +102,7 @@ class RemoteModel:
         return ExecutionHeader(self.target, inputs, sequence, self.is_profiled, keeps, most_stacked, scheduling)
 
     def _most_stacked(self, shapes: Shapes) -> int:
-        """How many executions with these shapes may travel as one: no more than the server runs as one, if it does."""
+        """How many executions with these shapes may travel as one: if the server runs batches, as many as one holds."""
         rows = max((shape[0] for shape in shapes if shape), default=0)
         most_rows = self.description.max_batch_rows
         return max(1, most_rows // rows) if rows and most_rows else MOST_STACKED

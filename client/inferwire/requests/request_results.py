@@ -19,7 +19,7 @@ _NOT_FETCHED = np.empty(0)
 def results_of(tensors: RequestTensors, *, share: bool, decode_strings: bool) -> OVDict:
     """Give all outputs by their ports: copies, or with `share` views of the tensors.
 
-    Those that are on the server still are fetched when somebody looks at them. Strings are 'U', or 'S' as they came.
+    Those that are still on the server are fetched when they are first read. Strings are 'U', or 'S' as they came.
     """
     results: dict[ConstOutput, Array] = {}
     later: dict[ConstOutput, Callable[[], Array]] = {}

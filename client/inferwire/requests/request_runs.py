@@ -1,10 +1,10 @@
 """The executions of one request, one after another: `RequestRuns`.
 
-Owns the way of an execution through a request: claimed, brought in, sent, answered, stored, called
-back; what is called; and what the last one left beside its outputs: times and profile. When each step may happen is
-`request_state`'s business, what users see of it `infer_request`'s.
+Owns the steps of an execution (claim the request, bring the inputs in, send, take the answer, store it, call back), the
+callback, and what the last execution left beside its outputs: times and profile. `request_state` decides when each step
+may happen, and `infer_request` what users see of it.
 
-Any step may raise, since the handler of a signal may run in it; the caller of the step then calls `give_up`.
+Any step may raise, because a signal handler may run in it. The caller of the step then calls `give_up`.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class RequestRuns:
     """Runs the executions of a request.
 
     Attributes:
-        states: The states that the server keeps for the request; None where the model has none.
+        states: The states that the server keeps for the request; None if the model has none.
         timings: Where the time of the last execution went, as the server saw it.
         elapsed_s: How long the last one took, as the client saw it.
         profile: What each layer took in the last one that was profiled.
         scheduling: How the next ones are scheduled.
-        callback: Called after each that `start` began and that succeeded, unless it is None.
-        userdata: What it is called with.
+        callback: Called after each execution that `start` began and that succeeded, unless it is None.
+        userdata: What the callback is called with.
         hold: Set by a queue on its own requests. Called when user code starts one directly, so that the queue does not
             lend it meanwhile and reports its failure.
     """
@@ -99,9 +99,9 @@ class RequestRuns:
             raise
 
     def infer(self, run: Run, inputs: Any, share_inputs: bool, results: Callable[[], T]) -> T:
-        """Run an execution to its end, for which the calling thread waits, and give its results.
+        """Run an execution, wait for its end on the calling thread, and give its results.
 
-        They are read before a queue may give the request to others.
+        The results are read before a queue can lend the request to another call.
         """
         try:
             self.submit(self.prepare(run, inputs, share_inputs), run)
@@ -115,9 +115,9 @@ class RequestRuns:
         return found
 
     async def infer_async(self, run: Run, inputs: Any, share_inputs: bool, results: Callable[[], T]) -> T:
-        """Run an execution to its end, for which no thread waits, and give its results.
+        """Run an execution, await its end without blocking a thread, and give its results.
 
-        They are read before a queue may give the request to others.
+        The results are read before a queue can lend the request to another call.
         """
         ended = Handover[None]()
         run.on_end = partial(_tell, ended)
@@ -133,8 +133,8 @@ class RequestRuns:
             found = results()
             run.give_back()
         except GeneratorExit:
-            # Its loop has gone, and garbage collection may come upon it anywhere, where the request's lock is held too.
-            # What is under way gives the request back at its end.
+            # The task's loop has gone. Garbage collection may end the task at any point, even where this thread holds
+            # the request's lock, so the execution is not given up here: it gives the request back at its end.
             ended.leave()
             if run.is_set():
                 run.give_back()
@@ -162,7 +162,7 @@ class RequestRuns:
         return header
 
     def submit(self, header: ExecutionHeader, run: Run) -> None:
-        """Hand an execution to the transport, once those of its inputs are fetched that are on other servers."""
+        """Fetch the inputs that are on other servers, and hand the execution to the transport."""
         freight = run.freight
         if freight is None:
             # It was given up before its turn came.
@@ -177,21 +177,22 @@ class RequestRuns:
             run.began = began = perf_counter()
             execution = self._model.transport.submit(header, freight.buffers, run.deliver)
         except (SessionLost, SessionExpired) as error:
-            # It was not sent: its session has gone, and with that what the server kept for the request.
+            # It was not sent: its session has gone, and with it the states that the server kept for the request.
             if self.states is None:
                 raise
             raise self.states.failed(error) from None
         if run.began == began:
-            # Else it was refused and has begun again by now.
+            # Otherwise it was refused, and has been submitted again by now.
             run.execution = execution
-        # What ends it does so and then looks for `execution`, which is set here first: one of us sees it.
+        # A thread that ends the run then looks at `execution`. We set that and then look whether the run has ended, so
+        # that one of us sees the other.
         if self._state.busy_with is not run or run.answer is not None:
             if run.error is not None:
                 run.stop()
             run.execution = None
 
     def _submit_apart(self, header: ExecutionHeader, run: Run) -> None:
-        """Submit on another thread, which gives up what fails: the task that awaits it may have gone with its loop."""
+        """Submit on another thread. It gives the run up itself on failure, as the task may have gone with its loop."""
         try:
             self.submit(header, run)
         except BaseException as error:
@@ -212,9 +213,9 @@ class RequestRuns:
                 run.conclude()
 
     def give_up(self, run: Run, error: BaseException) -> None:
-        """Make the request idle and release all who wait, after an error in any step of an execution.
+        """Make the request idle and wake every wait, after an error in any step of an execution.
 
-        No callback is called, and nobody else is told: the caller of the step raises the error.
+        Calls no callback and reports the error nowhere: the caller of the step raises it.
         """
         self._state.give_up(run, _reason(error))
         run.on_end = None
@@ -253,8 +254,8 @@ class RequestRuns:
             run.conclude()
 
     def _is_put_off(self, run: Run, error: InferwireError) -> bool:
-        """Have the holder submit an execution again that the server refused for now; tell whether it will."""
-        # When to try again the server says of a model that is loading, and not of one that is leaving or has gone.
+        """Have the holder submit an execution again if the server refused it for now; tell whether it will."""
+        # The server says when to try again for a model that is loading, but not for one that is unloading or gone.
         is_for_now = isinstance(error, QueueFull) or (isinstance(error, ModelNotReady) and error.retry_after_s)
         if run.holder is None or not is_for_now:
             return False
@@ -269,8 +270,8 @@ class RequestRuns:
             return
         try:
             self.submit(self._model.header(freight, scheduling=self.scheduling), run)
-        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
-            # What was cancelled meanwhile is concluded already.
+        except BaseException as error:  # noqa: BLE001 - raised by every wait
+            # If it was cancelled meanwhile, it is concluded already.
             if self._state.give_up(run, _reason(error)):
                 run.conclude()
 
@@ -307,6 +308,6 @@ def _reason(error: BaseException) -> RuntimeError:
 
 
 def _tell(ended: Handover[None], run: Run) -> None:
-    """Wake the task that waits, which then gives the request back; where it has gone, give it back here."""
+    """Wake the task that waits, which then gives the request back; if the task has gone, give it back here."""
     if not ended.give(None):
         run.give_back()

@@ -20,21 +20,22 @@ CANCELLED = "Infer Request was canceled"
 
 
 Store: TypeAlias = Callable[[Run, Outcome, OutputBytes], RuntimeError | None]
-"""Stores an answer, and gives what went wrong, if anything did."""
+"""Stores an answer, and gives the error that the execution ends with, if any."""
 
 
 class RequestState:
     """Whether a request is busy, and its last execution.
 
     Attributes:
-        lock: Held while any of this changes. What has to find the request idle throughout calls `check_idle` in it.
+        lock: Held while any of this changes, and by operations that need the request to stay idle: they call
+            `check_idle` while they hold it.
         busy_with: The execution that has the request, until its outputs are stored, or it has failed or was given up.
         current: The last execution that began.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        # The execution, and not a flag: to give up one that has ended must not make the request idle under the next.
+        # Not a flag: giving up an execution that has ended must not make the request idle while the next one has it.
         self.busy_with: Run | None = None
         self.current: Run | None = None
 
@@ -63,11 +64,11 @@ class RequestState:
             self.busy_with = run
 
     def begin(self, run: Run) -> None:
-        """Begin the execution that was claimed. Takes no lock: only who has claimed the request comes here."""
+        """Begin the execution that was claimed. Takes no lock: only the call that claimed the request comes here."""
         self.current = run
 
     def finish(self, run: Run, outcome: Outcome, data: OutputBytes, store: Store) -> bool:
-        """Have an answer stored and make the request idle again; false where it comes too late."""
+        """Have an answer stored and make the request idle again; return False if the answer comes too late."""
         with self.lock:
             if self.busy_with is not run:
                 return False
@@ -77,7 +78,7 @@ class RequestState:
             return True
 
     def answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> bool:
-        """Keep an answer for the thread that waits to store it; false if it comes too late. The request stays busy."""
+        """Keep an answer for the thread that waits to store it; return False if it comes too late. Stay busy."""
         with self.lock:
             if self.busy_with is not run:
                 return False
@@ -101,9 +102,9 @@ class RequestState:
         return run
 
     def give_up(self, run: Run, error: RuntimeError) -> bool:
-        """Make the request idle again, whatever its execution was doing; false where that has ended or never began.
+        """Make the request idle again, whatever `run` was doing; return False if `run` does not have the request.
 
-        Before it began, the last execution stays the last.
+        If it had claimed the request and not begun, `current` stays the execution before it.
         """
         with self.lock:
             if self.busy_with is not run:

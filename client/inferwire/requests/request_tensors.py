@@ -1,7 +1,7 @@
 """The tensors of one request: which memory belongs to which port, and what of it travels.
 
-Whether a tensor fits its port is `port_fit`'s business. Knows nothing of executions; whoever calls it has made sure
-that none is running.
+Whether a tensor fits its port is `port_fit`'s business. Knows nothing of executions; its callers make sure that none is
+running.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _NOTHING_KEPT: KeptOutputs = {}
 
 
 class RequestTensors:
-    """A tensor for each input and output of a model: the memory behind it, over which users get a new one each time.
+    """The memory behind the tensor of each input and output; users get a new tensor over it each time.
 
     Attributes:
         ports: The inputs and outputs.
         outputs: The memory of each output, in order.
-        by_key: The memory of inputs by what calls have named them; under None, that of the only one, which need not be
-            named. `at` fills it, and finds what is not there.
+        by_key: The memory of tensors by the keys that calls have used for them; under None, that of the only input,
+            which needs no key. `at` fills it, and finds what is not in it.
     """
 
     def __init__(self, ports: ModelPorts, lend: Lend) -> None:
@@ -64,15 +64,15 @@ class RequestTensors:
         return memory
 
     def input_at(self, index: int | None) -> Memory:
-        """Give the memory of an input's tensor; without a position, of the only one's."""
+        """Give the memory of an input's tensor; without a position, of the only input's."""
         return self.get(_to_read("input", self.ports.inputs, index))
 
     def output_at(self, index: int | None) -> Memory:
-        """Give the memory of an output's tensor; without a position, of the only one's."""
+        """Give the memory of an output's tensor; without a position, of the only output's."""
         return self.outputs[_to_read("output", self.ports.outputs, index).index]
 
     def at(self, key: int | str | Port | None) -> Memory:
-        """Give the memory of the tensor that the inputs of a call name by `key`; without one, of the only input's."""
+        """Give the memory of the tensor that a call names by `key`; without a key, of the only input's."""
         if isinstance(key, Port):
             return self.get(self.ports.of(key))
         memory = self.get(self.ports.named(key)) if isinstance(key, str) else self.input_at(key)
@@ -80,7 +80,7 @@ class RequestTensors:
         return memory
 
     def set(self, port: ModelPort, memory: Memory) -> None:
-        """Make memory that of a port's tensor.
+        """Use memory for a port's tensor.
 
         Raises:
             RuntimeError: If its type or shape does not fit.
@@ -96,7 +96,7 @@ class RequestTensors:
             self.outputs[port.index] = memory
 
     def set_batch(self, port: ModelPort, items: Sequence[Memory]) -> None:
-        """Make the memory of several tensors, one item of the batch each, that of an input.
+        """Use the memory of several tensors, one item of the batch each, for an input.
 
         Raises:
             RuntimeError: If there are none, or they do not make a batch of the port.
@@ -110,7 +110,7 @@ class RequestTensors:
             self._forget_memory()
 
     def place(self, key: int | str | Port | None, memory: Memory) -> None:
-        """Make memory that of the tensor the inputs of a call name by `key`; see `at`."""
+        """Use memory for the tensor that a call names by `key`; without a key, for the only input's."""
         if isinstance(key, str):
             self.set(self.ports.named(key), memory)
         elif isinstance(key, Port):
@@ -119,12 +119,12 @@ class RequestTensors:
             self.set(_to_write("input", self.ports.inputs, key), memory)
 
     def place_output(self, index: int | None, memory: Memory) -> None:
-        """Make memory that of an output's tensor; without a position, of the only one's."""
+        """Use memory for an output's tensor; without a position, for the only output's."""
         self.set(_to_write("output", self.ports.outputs, index), memory)
 
     @property
     def postpones(self) -> bool:
-        """Whether outputs that nobody has ever read stay on the server."""
+        """Whether outputs that the program has never read stay on the server."""
         return self._postpones
 
     @postpones.setter
@@ -133,7 +133,7 @@ class RequestTensors:
         self.forget_freight()
 
     def freight(self, transport: Transport) -> Freight:
-        """Give what the next execution takes along; the same one again as long as no tensor has changed but in values.
+        """Give the next execution's freight; the same one again as long as tensors change in nothing but their values.
 
         Args:
             transport: Calls the server.
@@ -173,7 +173,7 @@ class RequestTensors:
         return Freight(shapes, buffers, reads, keeps, fetches=fetches)
 
     def _keep(self, freight: Freight) -> None:
-        """Keep what was made until a tensor changes, as it also does when the server keeps an output of it."""
+        """Keep a freight until a tensor changes; a tensor also changes when the server keeps an output for it."""
         self.forget_freight()
         if freight.fetches:
             return
@@ -185,11 +185,11 @@ class RequestTensors:
         self._freight, self._versions = freight, versions
 
     def forget_freight(self) -> None:
-        """Have what the next execution takes along made anew, with a header of its own."""
+        """Have the next execution's freight made anew, with a header of its own."""
         self._freight, self._versions = None, []
 
     def _forget_memory(self) -> None:
-        """Have it looked up anew which memory there is."""
+        """Forget the freight and the memory by keys, because other memory is used for a tensor."""
         self.forget_freight()
         self.by_key.clear()
 
@@ -197,8 +197,8 @@ class RequestTensors:
         """Load the outputs of an execution into the tensors; those that the server kept stay there.
 
         Args:
-            forms: What the outputs are.
-            data: Their bytes, but for those that the server kept.
+            forms: The outputs' types and shapes.
+            data: Their bytes; None for those that the server kept.
             freight: What the execution took along.
 
         Raises:
@@ -244,7 +244,7 @@ def _zeros(port: ModelPort) -> Memory:
 def _to_read(kind: str, ports: Sequence[ModelPort], index: int | None) -> ModelPort:
     if index is None:
         return _only(f"get_{kind}_tensor()", ports)
-    if type(index) is int and 0 <= index < len(ports):  # without a call, for it is so in nearly every inference
+    if type(index) is int and 0 <= index < len(ports):  # checked without a call: nearly every inference comes here
         return ports[index]
     at = as_size(index)
     if at is None:

@@ -1,9 +1,10 @@
 """One execution of a request: `Run`.
 
-Owns who is told of its end, in which order. Whether its request is busy meanwhile is `request_state`'s business.
+Owns the order in which its end is reported: the callback runs, every wait is woken, and then `on_end` is called.
+Whether its request is busy meanwhile is `request_state`'s business.
 
-Who is told last gives the request back to the queue that has it, if one has: the call that waits for the end, once it
-has read the results; where none waits, the queue, once the callbacks have run.
+A request that belongs to a queue is given back last of all: by the call that waits for the end, once it has read the
+results or, if no call waits, by the queue, once the callbacks have run.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ FORKED = (
 
 
 class Holder(Protocol):
-    """A queue that has the request of an execution."""
+    """The queue that an execution's request belongs to."""
 
     def give_back(self, run: Run) -> None:
         """Take the request back."""
         ...
 
     def put_off(self, run: Run, refusal: InferwireError, again: Callable[[], object]) -> bool:
-        """Submit an execution again later that the server refused for now; false if the refusal is its end."""
+        """Submit an execution again later that the server refused for now; return False if the refusal is its end."""
         ...
 
 
 class Owner(Protocol):
-    """Whose an execution is: a request's `RequestRuns`."""
+    """What an execution belongs to: a request's `RequestRuns`."""
 
     def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
         """Take the answer to one of its executions."""
@@ -47,28 +48,28 @@ class Owner(Protocol):
 
 
 class Run(Latch):
-    """One execution of a request, from its start until all who wait for it have been told: a latch that is set then.
+    """One execution of a request: a latch that is set once it has ended and its callback has returned.
 
     Attributes:
-        holder: The queue that has its request; None where no queue has, or it was given back.
+        holder: The queue that its request belongs to; None if to none, or once the request was given back.
         position: The position of its request in that queue; -1 until it has one.
-        is_direct: Whether user code began it, on a request of a queue's.
-        callback: Called once it has succeeded, with its `argument`.
-        argument: The user's data, or what else its callback is to be told.
-        owner: Whose it is, weakly: what is under way does not keep a request that nobody else holds.
-        on_end: Called when it has ended, successful or not, and gives its request back, or has that done. None where
-            the call that started it does so itself.
-        answer_latch: Set by the answer or a cancel, where a thread waits for the answer to store it itself.
+        is_direct: Whether user code started it itself, on a request of a queue.
+        callback: Called once it has succeeded, with `argument`.
+        argument: The user's data or, for a queue's callback, the request's position.
+        owner: Gives its request's `RequestRuns`, by a weak reference: an execution in flight does not keep its request.
+        on_end: Called when it has ended, successfully or not, to give its request back to the queue or have that done.
+            None if the call that started it does so itself.
+        answer_latch: Set by the answer or a cancel; None unless a thread waits for the answer to store it itself.
         error: Why it has no outputs; raised by every wait.
         answer: The answer, until the thread that waits for it has stored it.
         began: When it was handed to the transport, as `time.perf_counter` has it.
-        execution: What cancels it on the transport, while that has it.
+        execution: Cancels it on the transport, while the transport has it.
         callback_thread: The thread that runs the callback now.
         pid: The process that began it.
-        freight: What it takes to the server and leaves there, held so that the server keeps its part until the end.
+        freight: What it takes to the server and leaves there, held until its end so that the server keeps it as long.
     """
 
-    # Attributes of the class, and not set for each: one is made for every inference, and few need these.
+    # On the class rather than set for each run, because every inference makes one and few need these.
     position = -1
     is_direct = False
     callback: Callable[[Any], object] | None = None
@@ -99,20 +100,20 @@ class Run(Latch):
         return f"<Run: {'done' if self.is_set() else 'under way'}{', failed' if self.error else ''}>"
 
     def deliver(self, outcome: Outcome, data: OutputBytes) -> None:
-        """Deliver its answer to its request, unless nobody holds that any more: the callback is then not called."""
+        """Deliver its answer to its request. If that is gone, drop the answer, and the callback is not called."""
         owner = self.owner()
         if owner is not None:
             owner.take_answer(self, outcome, data)
 
     def await_answer(self) -> None:
-        """Block the one thread that waits for the answer itself, until it is there or cancelled."""
+        """Block the thread that stores the answer itself, until the answer is there or the run is cancelled."""
         if self.answer_latch is not None:
             if sys.is_finalizing():
                 raise RuntimeError(FINALIZING)
             self.answer_latch.wait()
 
     def check_awaited(self) -> None:
-        """Refuse to wait for an end that nothing in this process will see.
+        """Refuse to wait for an end that no thread of this process will see.
 
         Raises:
             RuntimeError: If it has not ended, and another process began it or the interpreter shuts down.
@@ -125,7 +126,7 @@ class Run(Latch):
             raise RuntimeError(FINALIZING)
 
     def call_back(self) -> None:
-        """Call back, and then conclude. What the callback raises is the business of those who wait."""
+        """Call back, and then conclude. What the callback raises, every wait raises."""
         self.callback_thread = threading.get_ident()
         callback, argument = self.callback, self.argument
         try:
@@ -138,9 +139,9 @@ class Run(Latch):
             self.conclude()
 
     def conclude(self) -> None:
-        """Release all who wait for the end, and what the execution needed, and tell whoever gives its request back.
+        """Wake every wait for the end, drop what the execution needed, and call `on_end`.
 
-        Its request keeps it, and what it calls may keep the request: a cycle that only garbage collection would free.
+        Its request keeps the run, and the callback may keep the request: only garbage collection would free that cycle.
         """
         self.freight = self.callback = self.argument = None
         self.set()
@@ -149,7 +150,7 @@ class Run(Latch):
             on_end(self)
 
     def give_back(self) -> None:
-        """Give its request back to the queue that has it, if it has not been given back."""
+        """Give its request back to the queue that it belongs to, unless it was given back before."""
         holder = self.holder
         if holder is not None:
             holder.give_back(self)

@@ -21,7 +21,8 @@ from inferwire.tensors.tensor import Tensor, as_tensor
 from inferwire.tensors.tensor_vector import TensorVector
 from inferwire.user_warnings import warn_of_old_name
 
-# To a type checker, a dictionary of tensors is none of tensors or remote tensors: what is in it has to be a variable.
+# Dictionaries are invariant: to a type checker, one of tensors is none of tensors or remote tensors. So keys and values
+# have to be of type variables.
 K = TypeVar("K", bound=str | int | Port)
 T = TypeVar("T", bound=OverMemory)
 
@@ -94,7 +95,7 @@ class TensorAccess(Unpicklable):
     @overload
     def get_input_tensor(self, index: SupportsIndex) -> Tensor: ...
     def get_input_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Give the tensor of an input, by its position, or of the only one without.
+        """Give the tensor of an input, by its position; without one, of the only input.
 
         Mirrors `openvino.InferRequest.get_input_tensor(index)`.
 
@@ -111,7 +112,7 @@ class TensorAccess(Unpicklable):
     @overload
     def get_output_tensor(self, index: SupportsIndex) -> Tensor: ...
     def get_output_tensor(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Give the tensor of an output, by its position, or of the only one without.
+        """Give the tensor of an output, by its position; without one, of the only output.
 
         Mirrors `openvino.InferRequest.get_output_tensor(index)`. A tensor held here shows what
         later inferences give, shape included.
@@ -130,7 +131,7 @@ class TensorAccess(Unpicklable):
     @overload
     def set_tensor(self, port: Port, tensor: Tensor | RemoteTensor) -> None: ...
     def set_tensor(self, *args: Any, **kwargs: Any) -> None:
-        """Make a tensor that of an input or output: its memory is read and written from now on.
+        """Use a tensor for an input or output: its memory is read and written from now on.
 
         Mirrors `openvino.InferRequest.set_tensor`.
 
@@ -159,7 +160,7 @@ class TensorAccess(Unpicklable):
     @overload
     def set_input_tensor(self, tensor: Tensor | RemoteTensor) -> None: ...
     def set_input_tensor(self, *args: Any, **kwargs: Any) -> None:
-        """Make a tensor that of an input, by its position, or of the only one without.
+        """Use a tensor for an input, by its position; without one, for the only input.
 
         Mirrors `openvino.InferRequest.set_input_tensor`.
 
@@ -182,7 +183,7 @@ class TensorAccess(Unpicklable):
     @overload
     def set_output_tensor(self, tensor: Tensor | RemoteTensor) -> None: ...
     def set_output_tensor(self, *args: Any, **kwargs: Any) -> None:
-        """Make a tensor that of an output: the next inferences write into its memory.
+        """Use a tensor for an output: the next inferences write into its memory.
 
         Mirrors `openvino.InferRequest.set_output_tensor`.
 

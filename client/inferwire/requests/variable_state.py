@@ -41,7 +41,7 @@ class VariableState(Unpicklable):
 
         Raises:
             TypeError: On setting what is no tensor.
-            RuntimeError: While the request is busy; `inferwire.InferwireError` where the server or network says so.
+            RuntimeError: While the request is busy; `inferwire.InferwireError` if the server or network says so.
         """
         self._request.check_idle()
         return self._states.read(self._name)
@@ -61,7 +61,7 @@ class VariableState(Unpicklable):
         """Make it what it was before the first inference. Mirrors `openvino.VariableState.reset`.
 
         Raises:
-            RuntimeError: While the request is busy; `inferwire.InferwireError` where the server or network says so.
+            RuntimeError: While the request is busy; `inferwire.InferwireError` if the server or network says so.
         """
         self._request.check_idle()
         self._states.reset(self._name)

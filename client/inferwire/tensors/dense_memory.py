@@ -1,6 +1,6 @@
 """Memory of this process: without gaps, or a box in such memory.
 
-Owns which elements are here and which are still on the server: those that nobody has looked at may be.
+Owns which elements are here and which are still on the server, as those may be that the program has not read yet.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from inferwire_proto.strings import Buffer
 
 
 class Home(Enum):
-    """Where the elements are to be that the next inference writes."""
+    """Where the elements are to be kept that the next inference writes."""
 
     UNDECIDED = auto()
-    """Nobody has read any: they are sent here, unless the request postpones its outputs."""
+    """The program has not read any yet: they are sent here, unless the request postpones its outputs."""
     SERVER = auto()
-    """Another request reads them there, and nobody has here."""
+    """Another request reads them on the server, and the program has not read any here."""
     HERE = auto()
-    """Somebody has looked at them here: every answer brings them."""
+    """The program has read some here: every answer brings them."""
 
 
 _HERE = Home.HERE
-"""For every look at a tensor's data: Python 3.11 takes long to find a member in its enumeration."""
+"""Compared with on every access to a tensor's data: Python 3.11 takes long to find a member in its enumeration."""
 
 
 class Dense(Memory):
     """Memory without gaps: a tensor's own, which grows, or shared with an array, which does not.
 
-    The elements of memory of its own may be on the server until somebody reads them. They never are once somebody
-    has: a view that is held must see what the next inference leaves, and what was read once is likely to be again.
+    The elements of a tensor's own memory may be on the server until the program reads them. After that, they always
+    come here: a view that the program holds must show what the next inference leaves, and what was read once is likely
+    to be read again.
     """
 
     __slots__ = ("_array", "_buffer", "_bytes", "_capacity", "_home", "_kept", "_names", "_wire")
@@ -67,7 +68,7 @@ class Dense(Memory):
         return self.read()
 
     def read(self) -> Array:
-        """Give the elements, fetching them where only the server has them."""
+        """Give the elements, fetching them if only the server has them."""
         if self._kept is not None:
             elements = self._kept.fetch()
             self._set_home(_HERE)
@@ -103,7 +104,7 @@ class Dense(Memory):
             self._reshape(shape)
 
     def wire_data(self) -> WireBytes:
-        """Give the elements as they are; of what is no string, as a view that is made once for each shape."""
+        """Give the elements as they are; unless they are strings, as a view that is made once for each shape."""
         if self._kept is not None or self.element_type.is_string:
             return super().wire_data()
         if self._wire is None:
@@ -111,7 +112,7 @@ class Dense(Memory):
         return self._wire
 
     def load_wire(self, shape: tuple[int, ...], data: Buffer) -> None:
-        """Take the shape and the elements of a message; where only the elements are new, as bytes."""
+        """Take the shape and the elements of a message; if the shape stays, by copying bytes."""
         if shape == self.shape and not self.element_type.is_string:
             view = self._bytes or self._view_bytes()
             if len(data) == len(view) and not view.readonly:
@@ -122,25 +123,25 @@ class Dense(Memory):
         super().load_wire(shape, data)
 
     def load(self, elements: Array, shape: tuple[int, ...]) -> None:
-        """Take a shape and the elements; what there was before is not fetched for that."""
+        """Take a shape and the elements, without fetching the previous ones."""
         self._set_kept(None)
         self._reshape(shape)
         np.copyto(self._array, elements)
 
     def mark_as_input(self) -> None:
-        """Let the next elements stay on the server, if nobody has ever read any here."""
+        """Let the next elements stay on the server, unless the program has read some here."""
         if self._home is Home.UNDECIDED:
             self._set_home(Home.SERVER)
 
     def kept_by(self, transport: Transport) -> KeptPart | None:
-        """Where the server has the elements that nobody has read here."""
+        """Where the server has the elements, if they are not here."""
         kept = self._kept
         if kept is None or kept.tensor.transport is not transport:
             return None
         return KeptPart(kept.tensor, StoredBox(kept.tensor.id))
 
     def reserve_output(self, transport: Transport, *, postpone: bool) -> KeptTensor | None:
-        """Name the next output if it may stay; the elements that there are now are given up for it."""
+        """Give a tensor on the server for the next output if that may stay there; drop the present elements for it."""
         if self._home is _HERE or (self._home is Home.UNDECIDED and not postpone):
             return None
         self._set_kept(None)
@@ -154,7 +155,7 @@ class Dense(Memory):
         self._set_kept(elements)
 
     def fetcher(self, *, share: bool) -> Callable[[], Array] | None:
-        """Fetch the elements that there are now, for a copy; for a view, those that there are when somebody looks."""
+        """Give a function that fetches the present elements for a copy, or those at the time of its call for a view."""
         if self._kept is None or self._kept.is_fetched:
             return None
         return self.pin if share else partial(self._copy, self._kept)
@@ -169,7 +170,7 @@ class Dense(Memory):
         return elements.fetch().copy()
 
     def _set_kept(self, kept: KeptElements | None) -> None:
-        """Note which elements the server keeps; None where they are here."""
+        """Note which elements the server keeps; None if they are here."""
         if kept is not self._kept:
             self._kept = kept
             self._count_change()
@@ -204,7 +205,7 @@ class Dense(Memory):
         return new_buffer(self.element_type, shape)
 
     def _show_wire(self) -> memoryview:
-        """Show the elements, which are no strings, as what is to be sent."""
+        """Show the elements, which are no strings, as a buffer to be sent."""
         return self._view_bytes().toreadonly()
 
     def _view_bytes(self) -> memoryview:
@@ -229,12 +230,12 @@ class Region(Memory):
 
     @property
     def array(self) -> Array:
-        """The elements in the box. Whoever holds a view of them holds one of the whole."""
+        """The elements in the box. The whole is kept here from now on, since a view of the box is one of the whole."""
         self._root.pin()
         return self._array
 
     def read(self) -> Array:
-        """Give the elements in the box; the whole is fetched where only the server has it."""
+        """Give the elements in the box, fetching the whole if only the server has it."""
         self._root.read()
         return self._array
 
@@ -274,7 +275,7 @@ class Region(Memory):
         self._root.mark_as_input()
 
     def kept_by(self, transport: Transport) -> KeptPart | None:
-        """Where the server has the box, as long as the whole is what it was made in."""
+        """Where the server has the box, if the whole still has the shape that the box was made in."""
         whole = self._root.kept_by(transport)
         if whole is None or self._root.shape != self._root_shape:
             return None
@@ -282,7 +283,7 @@ class Region(Memory):
         return KeptPart(whole.tensor, StoredBox(whole.tensor.id, self._begin, end))
 
     def fetcher(self, *, share: bool) -> Callable[[], Array] | None:
-        """Fetch the whole, for a copy of the box, where the whole is what that was made in."""
+        """Give a function that fetches the whole for a copy of the box, if the whole still has its shape."""
         fetch = None if share or self._root.shape != self._root_shape else self._root.fetcher(share=False)
         if fetch is None:
             return None
@@ -300,11 +301,11 @@ def allocate(element_type: ElementType, shape: tuple[int, ...]) -> Dense:
     """Make memory of a tensor's own. Its content is not set, but for strings, which are empty.
 
     Raises:
-        RuntimeError: Where there is not that much memory.
+        RuntimeError: If there is not that much memory.
     """
     return Dense(element_type, shape, new_buffer(element_type, shape), own=True)
 
 
 def _spread(element_type: ElementType) -> int:
-    """How many of OpenVINO's bytes one byte of ours stands for: its string objects are larger."""
+    """How many bytes in OpenVINO one byte here stands for: OpenVINO's string objects are larger."""
     return 32 // np.dtype(object).itemsize if element_type.is_string else 1

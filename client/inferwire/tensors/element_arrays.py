@@ -21,7 +21,7 @@ def array_from_wire(element_type: ElementType, shape: Sequence[int], data: Buffe
     """View the elements of a message without copying, as `Memory.array` would show them.
 
     Raises:
-        ValueError: Where the data does not have the bytes the shape needs.
+        ValueError: If the data does not have as many bytes as the shape needs.
     """
     if element_type.is_string:
         return objects(strings.unpack(data, prod(shape))).reshape(tuple(shape))
@@ -51,7 +51,7 @@ def new_buffer(element_type: ElementType, shape: Sequence[int]) -> Array:
     """Make memory for so many elements, which are not set, but for strings, which are empty.
 
     Raises:
-        RuntimeError: Where there is not that much memory.
+        RuntimeError: If there is not that much memory.
     """
     units = units_of(element_type, shape)
     if units * max(element_type.bits // 8, 1) >= _MOST_BYTES:
@@ -67,7 +67,7 @@ def new_buffer(element_type: ElementType, shape: Sequence[int]) -> Array:
 
 
 def units_of(element_type: ElementType, shape: Sequence[int]) -> int:
-    """How many items of its array a tensor takes: bytes where the type is packed, elements elsewhere."""
+    """How many items of its array a tensor takes: bytes if the type is packed, else elements."""
     return element_type.byte_size(shape) if element_type.is_packed else prod(shape)
 
 

@@ -1,6 +1,6 @@
-"""Tensors that the server keeps for this client: their names, and what inferences left in them.
+"""Tensors that the server keeps for this client: their ids, and the elements that inferences left in them.
 
-Owns that the server frees a tensor once nobody here uses it, and that nothing is read twice.
+Owns that the server frees a tensor once nothing here refers to it, and that elements are fetched at most once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from inferwire_proto.element_types import ElementType
 
 
 class KeptTensor:
-    """A tensor on a server by its name there, which is free for another as soon as nobody holds this."""
+    """A tensor on a server, by its id there. The server frees it once nothing refers to this object."""
 
     __slots__ = ("__weakref__", "_elements", "id", "transport")
 
@@ -32,7 +32,7 @@ class KeptTensor:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether somebody may still want to read what an inference left in it."""
+        """Whether the elements that an inference left in it may still be read, because something refers to them."""
         return self._elements is not None and self._elements() is not None
 
     def take(self, element_type: ElementType, shape: Sequence[int]) -> KeptElements:
@@ -43,7 +43,7 @@ class KeptTensor:
 
 
 class KeptElements:
-    """What one inference left in a kept tensor, fetched at most once and never changed."""
+    """The elements that one inference left in a kept tensor, fetched at most once and never changed."""
 
     __slots__ = ("__weakref__", "_array", "_lock", "element_type", "shape", "tensor")
 
@@ -59,7 +59,7 @@ class KeptElements:
 
     @property
     def is_fetched(self) -> bool:
-        """Whether they are here."""
+        """Whether they have been fetched."""
         return self._array is not None
 
     def fetch(self) -> Array:
@@ -77,16 +77,16 @@ class KeptElements:
 
 @dataclass(frozen=True, slots=True)
 class KeptPart:
-    """A kept tensor as an input reads it, in whole or in part; holding it keeps the tensor."""
+    """A kept tensor as an input reads it, in whole or in part; it keeps the tensor alive."""
 
     tensor: KeptTensor
     box: StoredBox
 
 
 class KeptNames:
-    """The names under which the server keeps the outputs that land in one memory.
+    """The kept tensors for the outputs that land in one memory.
 
-    One name is used again and again, but not while results that nobody has read yet are under it.
+    A tensor is used again and again, but not while elements of an earlier inference may still be read from it.
     """
 
     __slots__ = ("_names",)
@@ -98,7 +98,7 @@ class KeptNames:
         return f"<KeptNames: {self._names}>"
 
     def next(self, transport: Transport) -> KeptTensor:
-        """Give the name for the next output; names that nobody needs any more are freed."""
+        """Give the tensor for the next output, and let go of those that are not in use any more."""
         in_use = [name for name in self._names if name.is_in_use]
         unused = (name for name in self._names if name.transport is transport and not name.is_in_use)
         name = next(unused, None) or KeptTensor(transport)

@@ -1,4 +1,4 @@
-"""Memory of a request's own for an input: of such a kind, where it is large, that a server on this host reads it.
+"""A request's own memory for an input. If it is large, it is of a kind that a server on this host can read in place.
 
 Owns how it grows. Whether a server does read it is the transport's business.
 """
@@ -14,7 +14,7 @@ from inferwire_proto.element_types import ElementType
 
 
 class Lendable(Dense):
-    """Dense memory of its own, all zeros at first, whose wire form says what it lies in."""
+    """Dense memory of its own, all zeros at first, whose wire form tells the transport which lent memory it lies in."""
 
     __slots__ = ("_lend", "_lent")
 

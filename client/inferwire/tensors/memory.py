@@ -24,8 +24,8 @@ class Memory(ABC):
     Attributes:
         element_type: What the elements are.
         shape: The current shape, in elements.
-        version: As long as it stays, so do shape, bytes in wire form, and what the server keeps; the values of the
-            elements may change. None where these have to be asked for each time.
+        version: As long as it is unchanged, so are the shape, the buffer in wire form, and what the server keeps; the
+            values of the elements may change. None if these have to be asked for each time.
     """
 
     __slots__ = ("element_type", "shape", "version")
@@ -38,14 +38,14 @@ class Memory(ABC):
     @property
     @abstractmethod
     def array(self) -> Array:
-        """The elements, for somebody who may keep this and write to it, which writes to the tensor.
+        """The elements, as an array that the caller may keep and write to, which writes to the tensor.
 
         Packed types show a flat run of bytes, strings an array of bytes objects, all others their shape.
         """
 
     @abstractmethod
     def read(self) -> Array:
-        """Give the elements as `array` does, to be read at once."""
+        """Give the elements as `array` does, for a caller that reads them at once and does not keep the array."""
 
     @abstractmethod
     def write(self, elements: Array) -> None:
@@ -53,10 +53,10 @@ class Memory(ABC):
 
     @abstractmethod
     def set_shape(self, shape: tuple[int, ...]) -> None:
-        """Take another shape, keeping the memory where it fits.
+        """Take another shape, keeping the memory if it is large enough.
 
         Raises:
-            RuntimeError: Where the memory is not this tensor's own and too small.
+            RuntimeError: If the memory is too small and not this tensor's own.
         """
 
     @property
@@ -73,7 +73,7 @@ class Memory(ABC):
         """Share the box from `begin` up to, not with, `end`.
 
         Raises:
-            RuntimeError: Where the box does not lie in the memory, or elements share bytes.
+            RuntimeError: If the box does not lie in the memory, or elements share bytes.
         """
         if len(begin) != len(self.shape):
             raise RuntimeError(
@@ -96,12 +96,12 @@ class Memory(ABC):
     def wire_data(self) -> WireBytes:
         """Give the elements as inferwire's wire carries them: read-only, little-endian, without gaps, strings packed.
 
-        A view of the memory wherever that has no gaps: what is written to it afterwards shows.
+        A view of the memory wherever that has no gaps, so that later writes to the memory show.
         """
         return array_to_wire(self.element_type, self.read())
 
     def wire_fetcher(self) -> Callable[[], WireBytes] | None:
-        """Give what fetches the elements in wire form, as `fetcher` does; None where they are here."""
+        """Give a function that fetches the elements in wire form, as `fetcher` does; None if they are here."""
         fetch = self.fetcher(share=False)
         return None if fetch is None else lambda: array_to_wire(self.element_type, fetch())
 
@@ -109,7 +109,7 @@ class Memory(ABC):
         """Take the shape and the elements of a message.
 
         Raises:
-            ValueError: Where the data does not have the bytes the shape needs.
+            ValueError: If the data does not have as many bytes as the shape needs.
             RuntimeError: As `set_shape` does.
         """
         self.load(array_from_wire(self.element_type, shape, data), shape)
@@ -137,7 +137,7 @@ class Memory(ABC):
 
         Args:
             transport: Calls the server that is about to make the output.
-            postpone: Whether an output that nobody has ever read is to stay there.
+            postpone: Whether an output that the program has never read is to stay there.
         """
         del transport, postpone
         return None
@@ -147,7 +147,7 @@ class Memory(ABC):
         raise RuntimeError(f"the server kept {elements}, which was to be sent; this is a bug")
 
     def fetcher(self, *, share: bool) -> Callable[[], Array] | None:
-        """Give what fetches the elements once somebody looks at a result, on any thread; None where they are here.
+        """Give a function that fetches the elements when a result is first read, on any thread; None if they are here.
 
         Args:
             share: Whether the result is a view of the memory, and not a copy of what is there now.
@@ -157,7 +157,7 @@ class Memory(ABC):
 
 
 class OverMemory(TabCompleted):
-    """What users hold that shows memory."""
+    """An object that users hold and that shows memory."""
 
     __slots__ = ("__weakref__", "_memory")
 

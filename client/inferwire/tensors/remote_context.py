@@ -1,4 +1,4 @@
-"""Where tensors on the server are made: `RemoteContext`."""
+"""What makes tensors on the server: `RemoteContext`."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class RemoteMemory(Memory):
 
     @property
     def box(self) -> StoredBox:
-        """What the server calls it."""
+        """Which tensor it is on the server, or which box in one."""
         if self._begin is None:
             return StoredBox(self.tensor.id)
         end = tuple(start + size for start, size in zip(self._begin, self.shape, strict=True))
@@ -41,7 +41,7 @@ class RemoteMemory(Memory):
 
     @property
     def array(self) -> Array:
-        """The elements as they are now; what would be written to them would be lost, and is refused."""
+        """The elements as they are now; read-only, because what is written to them would be lost."""
         return self.read()
 
     def read(self) -> Array:
@@ -92,7 +92,7 @@ class RemoteMemory(Memory):
         """Change nothing: the server has the elements in any case."""
 
     def kept_by(self, transport: Transport) -> KeptPart | None:
-        """Where its server has it; for other servers it is fetched."""
+        """Where its own server has it; None for other servers, for which it is fetched."""
         return KeptPart(self.tensor, self.box) if transport is self.tensor.transport else None
 
     def reserve_output(self, transport: Transport, *, postpone: bool) -> KeptTensor:
@@ -116,7 +116,7 @@ class RemoteMemory(Memory):
         self.shape = elements.shape
 
     def fetcher(self, *, share: bool) -> Callable[[], Array]:
-        """Fetch what is there when somebody looks."""
+        """Give a function that fetches the elements that are there when it is called."""
         return self.read if share else self._copy
 
     def _copy(self) -> Array:

@@ -83,11 +83,11 @@ class RemoteTensor(OverMemory, Unpicklable):
         Mirrors `openvino.RemoteTensor.copy_from`. From a `Tensor` the elements travel; from one on the server, nothing.
 
         Args:
-            source_tensor: A tensor of the same element type; of the same shape where this is a region.
+            source_tensor: A tensor of the same element type; of the same shape if this is a region.
 
         Raises:
             TypeError: For what is no tensor.
-            RuntimeError: For another element type, for another shape where this is a region, and if the server
+            RuntimeError: For another element type, for another shape if this is a region, and if the server
                 keeps no more for this client.
         """
         source = as_tensor(source_tensor)

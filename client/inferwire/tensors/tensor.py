@@ -23,9 +23,9 @@ from inferwire.values.types import Type, as_type, type_of
 class Tensor(OverMemory, Unpicklable):
     """Elements of one type under a shape. Mirrors `openvino.Tensor`.
 
-    Made from an array (a copy, or its own memory where `shared_memory`), from an array, a shape
-    and a type (always the array's memory, read anew), a list, a type and a shape (memory that is
-    not set), a port, another tensor and a region in it (sharing its memory), or a PIL image.
+    Made from an array (a copy, or the array's own memory with `shared_memory`), from an array, a shape
+    and a type (always the array's memory, its bytes read as that type), a list, a type and a shape (memory
+    that is not set), a port, another tensor and a region in it (sharing its memory), or a PIL image.
 
     Types of less than 8 bits and their kin show their packed bytes as a flat array; bf16 shows its
     bits typed as float16; strings are read and written by `str_data` and `bytes_data`.
@@ -46,7 +46,7 @@ class Tensor(OverMemory, Unpicklable):
         >>> tensor.data[0, 0] = 1
 
     Raises:
-        TypeError: Where the arguments fit no overload.
+        TypeError: If the arguments fit no overload.
         RuntimeError: For dtypes without an element type, arrays that cannot be shared and regions
             outside the tensor.
         ValueError: For read-only arrays with `shared_memory`.
@@ -200,7 +200,7 @@ class Tensor(OverMemory, Unpicklable):
     def set_shape(self, shape: Shape | Sequence[SupportsIndex]) -> None:
         """Take another shape. Mirrors `openvino.Tensor.set_shape`.
 
-        A tensor's own memory grows where it must, and its content is then not set. Shared memory
+        A tensor's own memory grows if it must, and its content is then not set. Shared memory
         and regions change up to the size they were made with.
 
         Args:
@@ -208,7 +208,7 @@ class Tensor(OverMemory, Unpicklable):
 
         Raises:
             TypeError: For what is no shape.
-            RuntimeError: Where shared memory or a region is too small.
+            RuntimeError: If shared memory or a region is too small.
         """
         sizes = as_sizes(shape)
         if sizes is None:
@@ -230,7 +230,7 @@ class Tensor(OverMemory, Unpicklable):
 
         Raises:
             TypeError: For anything else.
-            RuntimeError: For another element type, or where the memory is too small and not its own.
+            RuntimeError: For another element type, or if the memory is too small and not its own.
         """
         (given,) = in_order(args, kwargs, ("source_tensor",), ("source",)) or (None,)
         is_content = is_array(given) or is_list(given)
@@ -319,7 +319,7 @@ def as_tensor(value: object) -> Tensor | None:
 
 
 def _known(value: Any) -> Any:
-    """Give what stands for a value of openvino's among the arguments of a constructor."""
+    """Turn a constructor's argument that is openvino's into this SDK's own; leave any other as it is."""
     if not openvino_class(value):
         return value
     known = as_tensor(value)

@@ -41,8 +41,8 @@ def memory_from(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Memory:
     A tensor that shares another's memory comes here as that memory.
 
     Raises:
-        TypeError: Where they fit no overload.
-        RuntimeError: Where the values do not go together.
+        TypeError: If they fit no overload.
+        RuntimeError: If the values do not go together.
         ValueError: For shared memory that cannot be written to.
     """
     for form in _FORMS:
@@ -55,14 +55,14 @@ def memory_from(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Memory:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """One overload: its parameters, and what makes the memory or gives None where they do not fit."""
+    """One overload: its parameters, and a function that makes the memory, or gives None if the arguments do not fit."""
 
     parameters: tuple[str, ...]
     required: int
     build: Callable[..., Memory | None]
 
     def bind(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """Put the arguments in order, None where there are too many, too few or unknown ones."""
+        """Put the arguments in order; None if there are too many, too few or unknown ones."""
         counts = range(self.required, len(self.parameters) + 1)
         return in_order(args, keywords, *(self.parameters[:count] for count in counts))
 
@@ -176,7 +176,7 @@ def _crop(element_type: ElementType, shape: tuple[int, ...], array: Array) -> Me
         warn("Type of the array and the port are different. Data is going to be casted.", RuntimeWarning)
     if prod(shape) > array.size:
         raise RuntimeError("Shape of the port exceeds shape of the array.")
-    if 0 < prod(shape) < array.size:  # for an open shape nothing is taken, without a word
+    if 0 < prod(shape) < array.size:  # a dynamic shape takes nothing, and is not warned of
         warn("Shape of the port is smaller than shape of the array. Passed data will be cropped.", RuntimeWarning)
     return _reinterpret(array, shape, element_type)
 

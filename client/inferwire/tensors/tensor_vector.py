@@ -16,7 +16,7 @@ class TensorVector(Unpicklable, MutableSequence[Tensor]):
         >>> request.set_input_tensors(TensorVector([Tensor(first), Tensor(second)]))
 
     Raises:
-        RuntimeError: For what is no tensor; TypeError where it is put in later.
+        RuntimeError: For what is no tensor; TypeError if it is put in later.
     """
 
     def __init__(self, tensors: Iterable[Tensor] = ()) -> None:

@@ -1,7 +1,7 @@
 """The network: everything between the objects a user holds and a server's sockets.
 
-The objects that users hold know of it what is in `protocol`, and the values in `executions`, `descriptions` and
-`lent_memory`; `Core` and the commands alone make a transport. Protobuf and gRPC objects never leave it.
+The objects that users hold know only `protocol` of it, and the values in `executions`, `descriptions` and
+`lent_memory`. Only `Core` and the commands make a transport. Protobuf and gRPC objects never leave it.
 
 | about | modules |
 |---|---|
@@ -10,7 +10,7 @@ The objects that users hold know of it what is in `protocol`, and the values in 
 | the connection | `connection`, which has a `link` over a `channel`; `address`, `credentials`, `timeouts` |
 | an execution's way | `submission`, `wire_sender`, then `session` or `large_execution`; `lending` of its inputs |
 | what the server has for this client | `compiled_models`, `releases` |
-| calls of one answer | `caller` makes them with `rpc`, and `codec` their messages; why they fail: `unreachable` |
-| gRPC in programs whose signals' handlers may raise | `undisturbed` |
-| what the commands ask beside | `operator_calls`, `served_models` |
+| calls beside the stream | `caller` makes them with `rpc`, and `codec` their messages; why they fail: `unreachable` |
+| gRPC in programs whose signal handlers may raise | `undisturbed` |
+| what the commands ask besides | `operator_calls`, `served_models` |
 """

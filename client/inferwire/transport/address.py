@@ -56,7 +56,7 @@ class Address:
 
 
 def addresses_of(place: SocketPlace) -> Sequence[SocketPlace]:
-    """Give each address of a host that has several, as replicas have. gRPC has found one, and does not say which.
+    """Give each address of a host that has several, as replicas have: gRPC does not say which one it has connected to.
 
     Raises:
         OSError: If there is no such host.

@@ -1,6 +1,6 @@
-"""Calls of one answer on the connection of the moment.
+"""Calls beside the session's stream, on whichever link is open.
 
-Owns what becomes of a call that fails: an exception of the client's, or one more attempt on a new connection.
+Owns what becomes of a call that fails: an exception of the client's, or one more attempt on a new link.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Caller:
-    """Makes calls of one server."""
+    """Makes calls to one server."""
 
     def __init__(self, connection: Connection, address: str) -> None:
         self.connection = connection

@@ -1,4 +1,4 @@
-"""gRPC's channel to a server, and what it is told of how to behave. Knows no calls and no session."""
+"""gRPC's channel to a server, and its options. Knows no calls and no session."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from inferwire.transport.credentials import Credentials
 from inferwire.transport.timeouts import Timeouts
 
 _OPTIONS = (
-    # The server says in its welcome what it takes, which is checked with a better sentence than gRPC's.
+    # `wire_sender` checks the limit in the server's welcome instead, with a clearer error than gRPC's.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),
-    # However long an inference takes, gRPC goes on asking whether the server is there.
+    # gRPC keeps asking whether the server is there, however long an inference takes.
     ("grpc.http2.max_pings_without_data", 0),
-    # A session on a socket leaves no call open. The channel stays with the process that has the session all the same,
-    # where gRPC would connect anew, to another behind a balancer.
+    # A session on a socket leaves no call open on the channel. Without these, gRPC would drop the idle connection and
+    # connect anew, behind a load balancer perhaps to another process than the one that has the session.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.client_idle_timeout_ms", 2**31 - 1),
 )
@@ -40,9 +40,9 @@ def open_channel(address: Address, timeouts: Timeouts, credentials: Credentials)
 
 
 def _let_greenlets_run() -> None:
-    """Have gRPC's waits let other greenlets run, where gevent has made threads greenlets; in each process anew.
+    """Let other greenlets run while gRPC waits, if gevent has made threads greenlets; needed once in each process.
 
-    Without it gRPC waits for threads of its own that cannot run while it does.
+    Without it, gRPC waits for threads of its own, which cannot run while it does.
     """
     monkey = cast("Any", sys.modules.get("gevent.monkey"))
     if monkey is not None and monkey.is_module_patched("threading"):

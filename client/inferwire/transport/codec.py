@@ -1,7 +1,7 @@
-"""Between the seam's values and the contract's messages.
+"""Encodes the seam's values as the contract's messages, and decodes them.
 
-Owns every use of the messages but the calls themselves. Tensors' bytes pass by untouched: senders
-join them behind a header, receivers cut them off as views (`inferwire_proto.raw_fields`).
+Owns every use of the messages but the calls themselves. Does not touch tensors' bytes: senders join them behind a
+header, and receivers cut them off as views (`inferwire_proto.raw_fields`).
 """
 
 from __future__ import annotations
@@ -92,19 +92,19 @@ def encode_sequence(sequence: SequenceMark) -> inference_pb2.Sequence:
 
 
 def encode_stored(box: StoredBox, element_type: ElementType, shape: Sequence[int]) -> types_pb2.TensorHeader:
-    """Write what a tensor that the server keeps looks like, or a box in it."""
+    """Write the type and shape of a tensor that the server keeps, or of a box in it."""
     return types_pb2.TensorHeader(
         element_type=types_pb2.ElementType.ValueType(element_type.wire), shape=shape, stored=encode_box(box)
     )
 
 
 def encode_box(box: StoredBox) -> types_pb2.StoredTensor:
-    """Write which tensor of those that the server keeps is meant, and which part of it."""
+    """Write which of the tensors that the server keeps is meant, and which box in it."""
     return types_pb2.StoredTensor(id=box.id, begin=box.begin, end=box.end)
 
 
 def encode_states(states: Sequence[StateValue]) -> list[types_pb2.TensorHeader]:
-    """Write what states look like, without their bytes."""
+    """Write the names, types and shapes of states, without their bytes."""
     return [
         types_pb2.TensorHeader(
             name=state.name,
@@ -126,10 +126,10 @@ def decode_states(headers: Iterable[types_pb2.TensorHeader], raw: Sequence[WireB
 def decode_result(
     result: inference_pb2.ExecutionResult, raw: Sequence[WireBytes], count: int = 1
 ) -> tuple[Outcome, Iterable[OutputBytes]]:
-    """Read the result of so many executions that ran together; each has its part of every output, in order of the ids.
+    """Read the result of `count` executions that ran together; each has its part of every output, in order of the ids.
 
     Returns:
-        How they ended, which came now, and the outputs' bytes of each.
+        Their outcome, which counts as having come now, and the bytes of each one's outputs.
     """
     if not count:
         raise ValueError("a result names no execution, expected one at least")
@@ -149,7 +149,7 @@ def decode_result(
 
 
 def decode_layers(layers: Iterable[types_pb2.LayerTime]) -> list[LayerTime]:
-    """Read what each layer took."""
+    """Read the time that each layer took."""
     return [
         LayerTime(
             layer.node_name,
@@ -220,7 +220,7 @@ def decode_property(name: str, value: types_pb2.PropertyValue) -> PropertyValue:
 
 
 def put_source(request: SourceRequest, source: ModelSource) -> None:
-    """Write into a call which uploaded files make its model, and what is built into that."""
+    """Write into a call which uploaded files its model is made of, and what is built into the model."""
     made = models_pb2.ModelSource(
         model_sha256=source.model,
         weights_sha256=source.weights,
@@ -260,7 +260,7 @@ def _forms(result: inference_pb2.ExecutionResult) -> list[OutputForm]:
 
 
 def _column(form: OutputForm, data: WireBytes, count: int) -> Sequence[WireBytes]:
-    """Cut the bytes of one output of a stack into those of each execution."""
+    """Cut the bytes of one output of a stack into each execution's part."""
     if form.element_type.is_string:
         return strings.cut(memoryview(data), prod(form.shape), count)
     size = len(data) // count
@@ -293,7 +293,7 @@ def _element_type(number: int) -> ElementType:
 
 
 def _known(values: Mapping[str, types_pb2.PropertyValue]) -> Properties:
-    """Read properties but for those that only a client of a later version reads: the others are of use without them."""
+    """Read the properties, without those that only a later client can read: the others are of use all the same."""
     known: dict[str, PropertyValue] = {}
     for name, value in values.items():
         with suppress(UnsupportedType):

@@ -1,7 +1,6 @@
 """The models this client has compiled, and the id that each has in the session.
 
-Owns that a model is compiled again, once, where its session was lost. How that is done is the
-business of whoever compiled it.
+Owns the rule that a model is compiled again, once, after its session was lost. The caller that compiled it says how.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Entry:
     """A model as one session has it.
 
     Attributes:
-        restoring: Held by whoever compiles it again.
+        restoring: Held by the thread that compiles it again.
     """
 
     session_id: str
@@ -49,7 +48,7 @@ class CompiledModels:
         self._entries[compiled_id] = Entry(link.session_id, compiled_id, restore)
 
     def entry(self, name: str) -> Entry | None:
-        """Give a model as the session has it that it is in."""
+        """Give a model's entry, if it has one."""
         return self._entries.get(name)
 
     def remove(self, name: str) -> None:
@@ -62,7 +61,7 @@ class CompiledModels:
         return entry is None or entry.session_id == link.session_id
 
     def target_on(self, link: Link, target: Target, sequence: SequenceMark | None = None) -> Target:
-        """Name a model as the link's session knows it, compiling it there where it does not.
+        """Name a model as the link's session knows it, compiling it there if it does not.
 
         Raises:
             SessionLost: If it cannot be compiled again, or the session that kept the sequence's states is gone.
@@ -77,7 +76,7 @@ class CompiledModels:
         return target if name == target.name else replace(target, name=name)
 
     def _let_go(self) -> None:
-        """Let go, in a forked child, of what its parent's threads compile again."""
+        """Make new locks in a forked child, where the parent's threads that may hold the old ones do not run."""
         for entry in self._entries.values():
             entry.restoring = threading.Lock()
 

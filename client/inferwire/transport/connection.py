@@ -1,7 +1,6 @@
 """One connection to a server at a time: opened when first needed, and again after it was lost.
 
-Owns the link that is open, and the thread that opens one; how that is done is `link`'s business, and what is said on it
-others'.
+Owns the open link, and the thread that opens one. `link` knows how to open it, and other modules what is sent on it.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from inferwire.transport.timeouts import Timeouts
 class Connection:
     """The way to one server. Threads share it; a forked child opens a link of its own.
 
-    A thread of its own opens a link, while who needs one waits: the handler of a signal may interrupt that, but must
-    not interrupt gRPC as it begins a stream, since the channel could never be closed then.
+    A separate thread opens a link, and the threads that need one wait. A signal handler may interrupt that wait, but
+    must not interrupt gRPC while it begins a stream, because the channel could then never be closed.
     """
 
     def __init__(
         self, address: Address, timeouts: Timeouts, credentials: Credentials, opened: Callable[[], object]
     ) -> None:
-        """Begin without a link; `opened` is called with each that is opened. It must not wait for this one."""
+        """Begin without a link; `opened` is called each time one is opened, and must not wait for this connection."""
         self._opened = opened
         self._address = address
         self._opener = Opener(address, timeouts, credentials)
@@ -45,21 +44,21 @@ class Connection:
 
     @property
     def current(self) -> Link | None:
-        """The link, where one is open."""
+        """The link, if one is open."""
         link = self._link
         return link if link is not None and link.is_usable else None
 
     @property
     def current_for_calls(self) -> Link | None:
-        """The link that calls of one answer can be made on, where there is one; see `open_for_calls`."""
+        """The link that calls beside the stream can be made on, if there is one; see `open_for_calls`."""
         opening = self._opening
         return self.current or (opening and opening.greeted)
 
     def open(self) -> Link:
-        """Give the open link, connecting where there is none.
+        """Give the open link, connecting if there is none.
 
         Raises:
-            ServerUnavailable: If no server answers in time; those who wait for it are all told when the first one is.
+            ServerUnavailable: If no server answers in time. All threads that wait for one attempt are told together.
             RuntimeError: If the interpreter shuts down, or the system gives no thread.
         """
         link = self._link
@@ -69,7 +68,7 @@ class Connection:
         return found.result() if isinstance(found, Opening) else found
 
     def open_for_calls(self) -> Link:
-        """Give a link to make calls of one answer on, which do not wait until the session has moved to a socket.
+        """Give a link for calls beside the stream, without waiting until the session has moved to a socket.
 
         Raises:
             ServerUnavailable: As `open`.
@@ -90,7 +89,7 @@ class Connection:
         if opening is not None and opening.greeted is lost:
             opening.wait()
         with self._lock:
-            # That which calls were made on early is of the same channel.
+            # A link that `open_for_calls` gave early has the same channel as the one that was kept later.
             if self._link is not None and self._link.channel is lost.channel:
                 self._link.stream.finish()
                 self._link = None
@@ -103,7 +102,7 @@ class Connection:
             link.stream.finish()
 
     def close(self) -> None:
-        """End what is in flight, now."""
+        """End the link now, with all that is in flight on it."""
         opening = self._opening
         link, self._link = self._leave(), None
         if link is not None:
@@ -112,22 +111,23 @@ class Connection:
             opening.greeted.close()
 
     def _find(self) -> Link | Opening:
-        """Give the open link, or what is to become one."""
+        """Give the open link or else its opening, which begins if there is none."""
         if sys.is_finalizing() and self.current is None:
             raise RuntimeError(FINALIZING)
         with self._lock:
             return self.current or self._opening or self._begin()
 
     def _leave(self) -> Link | None:
-        """Give the open link, or have the one closed that is being opened."""
+        """Give the open link, if there is one, and have a link that is being opened closed."""
         opening, self._opening = self._opening, None
         if opening is not None:
-            # Its thread makes the link known and then looks at this, and we look for the link afterwards.
+            # The opening thread stores the link and then looks at this flag. We set it and then look for the link, so
+            # that one of us sees the other.
             opening.is_unwanted = True
         return self.current
 
     def _forget_parent(self) -> None:
-        """Forget, in a forked child, the parent's session. Its link stays: nobody must end it here."""
+        """Forget the parent's session in a forked child. Keep its link, because the child must not end it."""
         self._lock, self._session_id, self._opening = threading.Lock(), "", None
         if self._link is not None:
             self._link.stream.disown()
@@ -137,20 +137,20 @@ class Connection:
         opening = Opening()
         try:
             self._opening = opening
-            # Not as a `threading.Thread`, whose start has conditions that do not bear to be interrupted.
+            # Not as a `threading.Thread`: its `start` uses a condition, which an interrupt could break.
             _thread.start_new_thread(self._open, (opening,))
         except BaseException:
-            # Who was interrupted does not know whether the thread runs.
+            # After an interrupt the thread may be running: have it close what it opens.
             self._opening = None
             opening.is_unwanted = True
             raise
         return opening
 
     def _open(self, opening: Opening) -> None:
-        """Open a link for all who wait; where they were interrupted, for those who come after them."""
+        """Open a link for the waiting threads or, if those were interrupted, for later ones."""
         try:
             opening.link = self._keep(self._opener.open(self._session_id, opening), opening)
-        except BaseException as error:  # noqa: BLE001 - raised by those who wait
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting threads
             opening.error = anew(error)
             with self._lock:
                 if self._opening is opening:
@@ -160,12 +160,12 @@ class Connection:
             channel.close()
 
     def _keep(self, link: Link, opening: Opening) -> Link:
-        """Make what was opened the link, unless this was closed meanwhile."""
+        """Make the opened link the connection's, unless the connection was closed meanwhile."""
         with self._lock:
             if not opening.is_unwanted:
-                # What is still in flight as calls of their own keeps the lost link's channel until it has ended.
+                # Large executions that are still in flight keep the lost link's channel until they have ended.
                 self._link, self._session_id, self._opening = link, link.session_id, None
-            # Whoever closes this takes no lock.
+            # Read after the link was stored: a thread that closes the connection sets the flag without the lock.
             is_unwanted = opening.is_unwanted
             if is_unwanted and self._link is link:
                 self._link = None

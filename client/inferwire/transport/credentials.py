@@ -1,7 +1,7 @@
-"""What a caller shows to a server, and by what it trusts one.
+"""The key that a client shows to a server, and the certificates by which it trusts one.
 
-Owns where both are found, in arguments or in the environment, and how they are said to gRPC and to HTTP. No text that
-is made here has the key in it: not a `repr`, and no message of an error.
+Owns where both are found, in arguments or in the environment, and how gRPC and HTTP are given them. No text made here
+contains the key, neither a `repr` nor an error message.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ ROOT_CERTIFICATES_VARIABLE = "INFERWIRE_ROOT_CERTIFICATES"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A key, and the certificates that a server's is to be signed by.
+    """A key, and the certificates of the authorities that may have signed a server's.
 
     Attributes:
-        api_key: What the server asks for that was started with keys; None where there is none to show.
+        api_key: What a server that was started with keys asks for; None if there is none to show.
         root_certificates: In PEM; None for those of the system.
     """
 
@@ -41,7 +41,7 @@ class Credentials:
         return {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
 
     def tls_context(self) -> ssl.SSLContext:
-        """Make what HTTPS connections verify the server with."""
+        """Make the context by which TLS connections other than gRPC's verify the server."""
         if not self.root_certificates:
             return ssl.create_default_context()
         context = ssl.create_default_context(cadata=_text(self.root_certificates))
@@ -72,7 +72,7 @@ def credentials_for(
 def find_credentials(
     api_key: str | None = None, root_certificates: str | os.PathLike[str] | None = None, *, is_secure: bool
 ) -> Credentials:
-    """Take what was given, else what is in the environment. Where there is no TLS, certificates are not looked for.
+    """Take what was given, else what is in the environment. Without TLS, certificates are not looked for.
 
     Raises:
         TypeError: For a key that is no text, or certificates that are no path.
@@ -126,5 +126,5 @@ def _certificates(name: str, path: str) -> bytes:
 
 
 def _text(pem: bytes) -> str:
-    """Leave out what stands between certificates in other alphabets, which the standard library does not take."""
+    """Leave out characters beyond ASCII, as in remarks between certificates: the standard library takes none."""
     return pem.decode("ascii", "ignore")

@@ -32,8 +32,8 @@ class ModelDescription:
         signature: Equal for models whose ports are equal.
         optimal_number_of_infer_requests: How many inference requests keep its device busy.
         properties: The compiled model's properties, by name.
-        sinks: The nodes that write its states, where it was read and not compiled.
-        max_batch_rows: How many rows one of its inferences runs at the most where executions may run together; else 0.
+        sinks: The nodes that write its states, if it was read and not compiled.
+        max_batch_rows: The most rows that one of its inferences runs, if executions may run together; else 0.
     """
 
     name: str
@@ -54,10 +54,10 @@ class GraphNode:
 
     Attributes:
         description: Its friendly name, its type, and its first output.
-        info: What the device that runs it says of it.
+        info: What the device that runs it tells about it.
         input_count: How many inputs it has.
         outputs: Its outputs in order.
-        attributes: What it was made with; None where the server, an older one, does not tell it.
+        attributes: What it was made with; None if the server is too old to tell.
     """
 
     description: PortDescription
@@ -80,11 +80,11 @@ class Preprocessing:
     """What is built into a model before it is compiled.
 
     Attributes:
-        calls: Those on a `PrePostProcessor`, in order.
-        reshape: New shapes of the inputs that come of it, by name.
-        added_outputs: What it gives after its own outputs.
-        names: What its inputs and outputs are called then; new shapes are by these names.
-        reshape_positions: New shapes of inputs that no name tells apart, by position.
+        calls: The calls on a `PrePostProcessor`, in order.
+        reshape: New shapes, by name, of the inputs that the model has after the calls.
+        added_outputs: The outputs that the model gives after its own.
+        names: The names that its inputs and outputs have then; `reshape` is by these names.
+        reshape_positions: New shapes, by position, of inputs that no name tells apart.
     """
 
     calls: tuple[Call, ...] = ()
@@ -100,11 +100,11 @@ class ModelSource:
 
     Attributes:
         model: The model file's SHA-256.
-        weights: The SHA-256 of the weights beside it; empty where the format has them inside.
+        weights: The SHA-256 of the weights beside it; empty if the format has them inside.
         suffix: The model file's ending, as ".onnx".
         reshape: New shapes of inputs, by name.
         variables: The SHA-256 of each file with variables of a SavedModel, by its path in the folder.
-        preprocessing: What is built into it, one after the other.
+        preprocessing: What is built into it, in order.
     """
 
     model: bytes
@@ -117,13 +117,13 @@ class ModelSource:
 
 @dataclass(frozen=True, slots=True)
 class ModelContents:
-    """A model with its files, for whichever session has not got them yet.
+    """A model with its files, for sessions that have not got them yet.
 
     Attributes:
-        source: Which of them is what.
-        blobs: The files.
-        again: Gives the files once more, for as long as the model may be compiled again. Does not keep `blobs` where
-            it can read them.
+        source: Which of the files is which.
+        blobs: The files' contents.
+        again: Gives the contents once more, for as long as the model may be compiled again. Does not keep `blobs` if it
+            can read the files instead.
     """
 
     source: ModelSource

@@ -1,4 +1,4 @@
-"""What is said of one execution on its way to a server and back. Values, and none of them knows the network."""
+"""Values that describe one execution on its way to a server and back. None of them knows the network."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class StoredBox:
     """A tensor that the server keeps for this client, or a box in it.
 
     Attributes:
-        id: Its name, which no other of this client's tensors has.
+        id: The tensor's id, unique among this client's tensors.
         begin: Where the box begins along each axis; empty for the whole tensor.
-        end: Where it ends, itself not in it.
+        end: Where it ends, exclusive.
     """
 
     id: int
@@ -53,9 +53,9 @@ class TensorSpec:
     Attributes:
         index: The position.
         element_type: What its elements are.
-        shape: How many there are.
-        stored: Where the server keeps them; they are not sent then.
-        lent: The memory in which the server reads them; they are not sent then either. 0 for none.
+        shape: How many there are along each axis.
+        stored: The tensor that the server keeps, which is not sent.
+        lent: The id of the lent memory in which the server reads the tensor, which is not sent then either; 0 for none.
     """
 
     index: int
@@ -67,7 +67,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class SequenceMark:
-    """Which of this client's sequences a call belongs to, and whether it begins there from fresh states."""
+    """Which of this client's sequences a call belongs to, and whether it begins that sequence, with fresh states."""
 
     id: int
     is_start: bool
@@ -85,7 +85,7 @@ class ExecutionHeader:
         sequence: The sequence whose states it changes, if it does.
         is_profiled: Whether the time of each layer is wanted.
         keeps: The outputs that the server is to keep instead of sending them: positions, and the tensors' ids.
-        most_stacked: How many executions of this header may travel as one; 1 for each by itself.
+        most_stacked: How many executions of this header may travel stacked as one; 1 if each travels by itself.
         scheduling: How urgent it is, and how long it may take.
     """
 
@@ -99,13 +99,13 @@ class ExecutionHeader:
 
     @property
     def is_retryable(self) -> bool:
-        """Whether it may run again where a connection was lost: it changes nothing that it reads."""
+        """Whether it may run again after a connection was lost, because it changes nothing that it reads."""
         kept = {tensor_id for _, tensor_id in self.keeps}
         return self.sequence is None and not any(each.stored and each.stored.id in kept for each in self.inputs)
 
     @property
     def begins_sequence(self) -> bool:
-        """Whether the server first hears of its sequence with it, and may have no room for one more."""
+        """Whether it is the first of its sequence, for which the server may have no room."""
         return self.sequence is not None and self.sequence.is_start
 
 
@@ -125,7 +125,7 @@ class Timings(NamedTuple):
     wire_ms: float = 0.0
 
     def seen_by_client(self, elapsed_ms: float) -> Timings:
-        """Add what a client that waited so long knows besides, to the microsecond, as the server gives its own."""
+        """Add the `wire_ms` of a client that waited `elapsed_ms`, to the microsecond like the server's own times."""
         return self._replace(wire_ms=max(0.0, round(elapsed_ms - self.server_ms, 3)))
 
 
@@ -158,14 +158,14 @@ class LayerTime:
 
 
 class Outcome(NamedTuple):
-    """How executions that ran together ended, be they one or many: with outputs, or with an error.
+    """How one execution, or several that ran together, ended: with outputs, or with an error.
 
     Attributes:
-        forms: What the outputs of each are, in the model's order.
-        timings: The times that the server tells.
+        forms: The forms of each execution's outputs, in the model's order.
+        timings: The times that the server measured.
         came_at: When the answer came, as `time.perf_counter` has it.
         error: What went wrong, if anything did.
-        profile: The times of the layers where they were wanted.
+        profile: The times of the layers, if they were wanted.
     """
 
     forms: Sequence[OutputForm] = ()
@@ -176,11 +176,11 @@ class Outcome(NamedTuple):
 
 
 OutputBytes: TypeAlias = Sequence[WireBytes | None]
-"""One execution's outputs in wire form, which stay valid as long as somebody holds them; None where the server keeps
-one."""
+"""One execution's outputs in wire form, valid as long as they are referenced; None for an output that the server
+keeps."""
 
 Deliver: TypeAlias = Callable[[Outcome, OutputBytes], None]
-"""Takes how an execution ended, and its own outputs' bytes; there are none of those with an error."""
+"""Takes an execution's outcome and the bytes of its outputs, of which there are none with an error."""
 
 
 class Execution(Protocol):

@@ -70,7 +70,7 @@ class FakeExecution:
         self.is_cancelled = True
 
     def finish(self, *outputs: FakeOutput, timings: Timings = Timings(), profile: Sequence[LayerTime] = ()) -> None:  # noqa: B008 - immutable
-        """End it with outputs, even where it was cancelled: a late answer."""
+        """End it with outputs, even if it was cancelled: a late answer."""
         forms = [OutputForm(each.element_type, each.shape) for each in outputs]
         came_at = self.started + (timings.server_ms + timings.wire_ms) / 1000
         self.deliver(Outcome(forms, timings, came_at, profile=profile), [each.data for each in outputs])

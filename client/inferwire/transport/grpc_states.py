@@ -64,7 +64,7 @@ class GrpcStates:
         sequence: SequenceMark,
         buffers: Sequence[WireBytes] = (),
     ) -> bytes:
-        """Make a call behind what was cancelled of its sequence, which may need room where it begins with it."""
+        """Make a call once cancelled executions have ended; make room on the server if the call begins a sequence."""
         request.sequence.CopyFrom(codec.encode_sequence(sequence))
 
         def call(link: Link) -> bytes:

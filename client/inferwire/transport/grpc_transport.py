@@ -1,7 +1,6 @@
-"""A `Transport` over gRPC: executions on the session's stream, all else as calls of one answer.
+"""A `Transport` over gRPC: executions go on the session's stream, everything else as calls beside it.
 
-Owns which way a call goes. Messages are made in `codec`, paths and errors in `rpc`, and
-`connection` keeps the channel.
+Owns which way a call goes. Messages are made in `codec`, paths and errors in `rpc`, and `connection` keeps the channel.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class GrpcTransport:
-    """The calls of one server. Connects with the first of them."""
+    """Calls to one server. The first of them connects."""
 
     def __init__(
         self,
@@ -68,8 +67,8 @@ class GrpcTransport:
     ) -> None:
         self._address = text = str(address)
         self._compiled = compiled = CompiledModels(self._address)
-        # None of what is made here leads back to the transport, nor from the connection to what has it: without the
-        # transport, the connection ends at once.
+        # Nothing that is made here refers back to the transport, and the connection to nothing that refers to it, so
+        # that the connection ends as soon as the transport is gone.
         self._releases = Releases(lambda names: _release(connection, compiled, text, names))
         self._connection = connection = Connection(address, timeouts, credentials, self._releases.wake)
         self._caller = Caller(self._connection, self._address)
@@ -111,7 +110,7 @@ class GrpcTransport:
         inputs: Sequence[WireBytes],
         deliver: Deliver,
     ) -> Execution:
-        """Send an execution on the stream or, where it is large, as a call of its own."""
+        """Send an execution on the stream or, if it is large, as a call of its own."""
         submission = Submission(header, inputs, deliver, self._retries)
         submission.send(self._sender, self._connection.open())
         return submission
@@ -131,7 +130,7 @@ class GrpcTransport:
         return codec.decode_model(response.model)
 
     def _what_there_is(self, name: str) -> str:
-        """Say what is served, for who has asked for what is not; nothing where the server does not tell."""
+        """Say what is served, for the error about a model that is not; empty if the server does not tell."""
         request = models_pb2.ListModelsRequest()
         try:
             listed = self._caller.call("ModelService.ListModels", request, models_pb2.ListModelsResponse)
@@ -160,13 +159,13 @@ class GrpcTransport:
     def compile(
         self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
-        """Compile a model for a device, and again where a session was lost."""
+        """Compile a model for a device, and again after a session was lost."""
         request = models_pb2.CompileRequest(device=device, properties=map_to_wire(properties))
         codec.put_source(request, contents.source)
         return self._make("ModelService.Compile", request, models_pb2.CompileResponse, contents.blobs, contents.again)
 
     def query(self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
-        """Give the device that would run it for each node of a model that can run."""
+        """Give the device that would run each node of a model, for the nodes that can run."""
         request = models_pb2.QueryRequest(device=device, properties=map_to_wire(properties))
         response = self._call_about(contents, "ModelService.Query", request, models_pb2.QueryResponse)
         return dict(response.devices)
@@ -174,13 +173,13 @@ class GrpcTransport:
     def import_compiled(
         self, sha256: bytes, content: WireBytes, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
-        """Make a model of what `export` gave, and again where a session was lost."""
+        """Make a model of what `export` gave, and again after a session was lost."""
         request = models_pb2.ImportRequest(sha256=sha256, device=device, properties=map_to_wire(properties))
         blobs = {sha256: content}
         return self._make("ModelService.Import", request, models_pb2.ImportResponse, blobs, lambda: blobs)
 
     def export(self, target: Target) -> bytes:
-        """Give a model that can run as a blob."""
+        """Serialise a model that can run, as a blob."""
 
         def export(link: Link, named: inference_pb2.Target) -> bytes:
             request = models_pb2.ExportRequest(target=named)
@@ -220,7 +219,7 @@ class GrpcTransport:
         return tuple(device.name for device in response.devices)
 
     def device_property(self, device: str, name: str) -> PropertyValue:
-        """Read a property of a device, or of the runtime where `device` is empty."""
+        """Read a property of a device, or of the runtime if `device` is empty."""
         request = devices_pb2.GetPropertyRequest(device=device, name=name)
         response = self._caller.call("DeviceService.GetProperty", request, devices_pb2.GetPropertyResponse)
         return codec.decode_property(name, response.value)
@@ -250,8 +249,8 @@ class GrpcTransport:
     def _make(
         self, method: str, request: Message, response_type: type[Made], blobs: Blobs, again: Callable[[], Blobs]
     ) -> CompiledDescription:
-        """Make a model that can run, and again where the session that has it is lost."""
-        # What makes it again is kept as long as the model, and keeps no transport.
+        """Make a model that can run, and again if the session that has it is lost."""
+        # `make_anew` is kept as long as the model, and must not keep the transport.
         uploads, caller = self._uploads, self._caller
 
         def make_on(link: Link) -> tuple[Link, Made]:
@@ -270,7 +269,7 @@ class GrpcTransport:
     def _call_about(
         self, contents: ModelContents, method: str, request: codec.SourceRequest, response_type: type[rpc.R]
     ) -> rpc.R:
-        """Make a call about files, once the link's session has them; if that is lost, once more on a new one."""
+        """Make a call about files once the link's session has them; if the link is lost, once more on a new one."""
         codec.put_source(request, contents.source)
 
         def call(link: Link) -> rpc.R:
@@ -289,9 +288,10 @@ class GrpcTransport:
 
 
 def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> bool:
-    """Free things in the session; false where its connection is lost, which may be resumed.
+    """Free things in the session; return False if its connection is lost, because the session may be resumed.
 
-    Those of an earlier session were freed with it, and what was cancelled may make them still.
+    Waits for cancelled executions first, which may still make what is to be freed. Models of an earlier session were
+    freed with that.
     """
     link = connection.current_for_calls
     if link is None:

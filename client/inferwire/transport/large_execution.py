@@ -51,7 +51,7 @@ class LargeExecution:
             response, raw = raw_fields.split(InferResponse, call.result())
             outcome, (data,) = codec.decode_result(response.result, raw)
         except grpc.FutureCancelledError:
-            # By us, after it had failed: gRPC then says no more of that.
+            # We cancelled it after it had failed, and gRPC does not tell that failure any more.
             return Outcome(error=error_of(Code.CANCELLED, "the inference was cancelled here")), ()
         except grpc.RpcError as error:
             return Outcome(error=rpc.error_from(error, self._address)), ()

@@ -1,7 +1,7 @@
-"""What this client lends a server on the same host: which of its memory the session there knows.
+"""Lends a server on the same host the memory that inputs are in, so that their bytes need not be sent.
 
-Owns when the server is asked, and that what it refuses is sent as ever. It is asked beside the executions, none of
-which waits for its answer: until then the bytes are sent.
+Owns when the server is asked, and the rule that inputs are sent as usual if it refuses. It is asked beside the
+executions, none of which waits for its answer: their bytes are sent until it comes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from inferwire.transport.releases import Released, Releases
 from inferwire_proto.inferwire.v1.tensors_pb2 import LendMemoryRequest
 
 LEAST_BYTES = 1 << 18
-"""From what size on it is better to name an input than to send it. Smaller ones that pile up travel as stacks, which
-costs less than so many executions apart."""
+"""The size from which naming an input is better than sending it. Executions with smaller ones travel stacked when they
+pile up, which costs less than each by itself."""
 
 MOST_BYTES = 256 << 20
 """The largest input that servers take, unless they are started to take larger ones."""
@@ -40,7 +40,7 @@ class _Loan:
     Attributes:
         session_id: The session of the executions that read it.
         is_asked: Whether the server was asked to take it.
-        is_granted: Whether it did.
+        is_granted: Whether it agreed.
     """
 
     session_id: str
@@ -49,7 +49,7 @@ class _Loan:
 
 
 class Lending:
-    """Memory that the server at one address is lent. Threads may race, and what destructors end in takes no locks."""
+    """Memory lent to the server at one address. Threads may race; `_forget`, which finalizers call, takes no lock."""
 
     def __init__(self, address: Address, releases: Releases) -> None:
         self._address = address
@@ -62,14 +62,14 @@ class Lending:
         return f"<Lending to {self._address}: {granted} of {len(self._loans)} granted>"
 
     def memory(self, byte_size: int) -> LentMemory | None:
-        """Make memory of so many bytes to lend; none where it is not worth that, or the server has refused some."""
+        """Make memory to lend; None if its size is unfit, the server is not on this host, or it has refused some."""
         is_worth_it = LEAST_BYTES <= byte_size <= MOST_BYTES and self._address.is_local and not self._refused_by
         return new_memory(byte_size) if is_worth_it else None
 
     def names_or_ask(self, link: Link, inputs: Sequence[WireBytes]) -> tuple[int, ...] | None:
         """Give the id of the lent memory that each input is in, 0 for one whose bytes are sent; None if all are.
 
-        Memory that is used for the second time is offered to the server, whose answer later calls go by.
+        Memory that is used for the second time is offered to the server, whose answer counts for later executions.
         """
         session_id = link.session_id
         if session_id == self._refused_by:
@@ -86,7 +86,7 @@ class Lending:
             self._releases.start()
             weakref.finalize(memory, self._forget, memory.id).atexit = False
         if loan is None or loan.session_id != session_id:
-            # Much is used once. What is used again is worth a call.
+            # Much memory is used only once. Memory that is used again is worth a call.
             self._loans[memory.id] = _Loan(session_id)
             return 0
         if not loan.is_asked:
@@ -102,14 +102,14 @@ class Lending:
             byte_size=memory.byte_size,
             nonce=memory.nonce,
         ).SerializeToString()
-        # Until the server has answered, the file must not be closed.
+        # `answered` keeps the memory: its file must not be closed before the server has answered.
         answered = partial(self._answered, memory, loan)
         try:
             rpc.start_unary(link.channel, "TensorService.LendMemory", request, link.metadata, answered)
         except ValueError:
             self._loans.pop(memory.id, None)
         except RuntimeError:
-            # The system gives no thread for now.
+            # The system has no thread to give at the moment.
             loan.is_asked = False
 
     def _answered(self, memory: LentMemory, loan: _Loan, call: rpc.UnaryFuture) -> None:

@@ -1,6 +1,6 @@
-"""Memory that a server on this host may read in place: made, known again in what is to be sent, and closed.
+"""Memory that a server on this host may read in place: makes it, recognises it in buffers to be sent, and closes it.
 
-A forked child sees it at the same place, writes to pages of its own there, and lends it to nobody. Knows no server.
+A forked child has it at the same address, writes to pages of its own there, and cannot lend it. Knows no server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if sys.platform == "linux":
     import fcntl
 
 MOST_FILES = 256
-"""How many pieces of memory there are at the most: each takes an open file, of which a process has about a thousand."""
+"""How many pieces of memory there are at most: each takes an open file, of which a process has about a thousand."""
 
 _ids = count(1)
 _files: weakref.WeakKeyDictionary[Mapping, int] = weakref.WeakKeyDictionary()
@@ -31,14 +31,14 @@ _files: weakref.WeakKeyDictionary[Mapping, int] = weakref.WeakKeyDictionary()
 
 
 class LentMemory:
-    """So many bytes of zeros, and the file behind them.
+    """A piece of memory, zeroed at first, and the file behind it.
 
     Attributes:
-        id: Its name, which no other has in this process.
+        id: Its number, unique in this process.
         pid: The process that may lend it.
-        descriptor: The number of the file.
-        byte_size: How large the file is.
-        nonce: What is at the file's end.
+        descriptor: The file's descriptor.
+        byte_size: The size of the file.
+        nonce: The random bytes at the file's end.
     """
 
     def __init__(self, byte_size: int) -> None:
@@ -54,28 +54,28 @@ class LentMemory:
         return f"<LentMemory {self.id}: {self.byte_size - NONCE_BYTES} bytes in file {self.descriptor}>"
 
     def elements(self, dtype: np.dtype[Any], size: int) -> np.ndarray[Any, Any]:
-        """Give so many elements at its beginning."""
+        """Give its first `size` elements."""
         return self._bytes[: size * dtype.itemsize].view(dtype)
 
     def wire_data(self, byte_size: int) -> memoryview:
-        """Give so many bytes at its beginning; `memory_behind` then knows what they are of."""
+        """Give its first `byte_size` bytes, which `memory_behind` recognises."""
         exporter = self._bytes.view(_Exporter)
         exporter.memory = self
         return exporter.data[:byte_size].toreadonly()
 
 
 Lend: TypeAlias = Callable[[int], LentMemory | None]
-"""Gives memory of so many bytes that a server may read in place; None where ordinary memory is as good."""
+"""Gives memory of so many bytes that a server may read in place; None if ordinary memory is as good."""
 
 
 class _Exporter(np.ndarray[Any, np.dtype[np.uint8]]):
-    """What a memoryview names as its origin."""
+    """What a memoryview of lent memory has as its `obj`."""
 
     memory: LentMemory
 
 
 def memory_behind(data: memoryview | bytes) -> LentMemory | None:
-    """Give the memory that what is to be sent lies in, where this process can lend it."""
+    """Give the memory that a buffer lies in, if this process can lend it."""
     exporter = data.obj if isinstance(data, memoryview) else None
     if isinstance(exporter, _Exporter) and exporter.memory.pid == THIS.pid:
         return exporter.memory
@@ -83,7 +83,7 @@ def memory_behind(data: memoryview | bytes) -> LentMemory | None:
 
 
 def new_memory(byte_size: int) -> LentMemory | None:
-    """Make memory; none where the system has no such, or this process has much of it already."""
+    """Make memory; None if the system cannot give it, or this process has the most pieces already."""
     if len(_files) >= MOST_FILES:
         return None
     try:
@@ -93,7 +93,7 @@ def new_memory(byte_size: int) -> LentMemory | None:
 
 
 def _new_file(byte_size: int) -> tuple[int, Mapping]:
-    """Make a file and map it. It is open until nobody holds an array of it."""
+    """Make a file and map it. It stays open as long as an array of it is held."""
     if sys.platform != "linux":
         raise OSError("this system has no memory with a name")
     descriptor = os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -110,20 +110,20 @@ def _new_file(byte_size: int) -> tuple[int, Mapping]:
 
 
 def _close(descriptor: int, pid: int) -> None:
-    """Close a file; a forked child has closed what it got of its parent's, and may use the number for others."""
+    """Close a file, but not in a forked child, which has closed its copy and may have the number for another file."""
     if pid == THIS.pid:
         os.close(descriptor)
 
 
 def _part() -> None:
-    """Keep a forked child from writing to what its parent, or the server, reads."""
+    """Keep a forked child from writing to memory that its parent or the server reads."""
     try:
         for mapping, descriptor in tuple(_files.items()):
             mapping.become_private(descriptor)
             with suppress(OSError):
                 os.close(descriptor)
         _files.clear()
-    except BaseException:  # noqa: BLE001 - Python goes on after whatever is raised at a fork, and here it must not
+    except BaseException:  # noqa: BLE001 - Python ignores what is raised at a fork, and the child must not go on
         os.abort()
 
 

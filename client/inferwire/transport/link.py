@@ -29,8 +29,8 @@ CLOSE_TIMEOUT_S = 2.0
 SESSION_METADATA = "inferwire-session"
 
 _MOST_AGAIN = 15
-"""How often it is dialled again where another server has answered than the session's: a load balancer leads to one
-after the other, or to any. Of four servers, it leads to none but the other three so often once in a hundred times."""
+"""How often to dial again after another server than the session's has answered. A load balancer leads to its servers
+in turn or at random: with four of them, the first dial and these all miss the right one once in a hundred times."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,14 +69,15 @@ class Link:
 
 
 class Opening(Latch):
-    """A link that is being opened, for all who want one meanwhile.
+    """A link that is being opened, and what the threads that need it wait for.
 
     Attributes:
-        link: What was opened.
-        error: Why nothing was.
-        greeted: What calls of one answer can be made on meanwhile: the session is there, and may have yet to move.
-        failed: Channels on which nothing was opened. To close one takes for ever where gRPC was given no thread for it.
-        is_unwanted: Whether it is to be closed as soon as it is open.
+        link: The link, once it is open.
+        error: Why it could not be opened.
+        greeted: A link that calls beside the stream can be made on already: it has a session, whose stream may still
+            have to move to a socket.
+        failed: Channels on which no stream was opened. Closing one never returns if gRPC got no thread for the stream.
+        is_unwanted: Whether the link is to be closed as soon as it is open.
     """
 
     link: Link | None = None
@@ -89,24 +90,24 @@ class Opening(Latch):
         self.failed: list[grpc.Channel] = []
 
     def greet(self, link: Link) -> None:
-        """Let those go on who need no more than the session; nobody where this was closed meanwhile."""
+        """Wake the threads that need no more than the session, unless the connection was closed meanwhile."""
         self.greeted = link
-        # Whoever closes this looks for what is greeted afterwards.
+        # `Connection.close` sets `is_unwanted` and then looks at `greeted`, so that one of us sees the other.
         if not self.is_unwanted:
             self._is_greeted.set()
 
     def end(self) -> None:
-        """Let everybody go on."""
+        """Wake all waiting threads."""
         self.set()
         self._is_greeted.set()
 
     def session(self) -> Link:
-        """Wait until there is a session, and give a link to make calls of one answer on, or raise why there is none."""
+        """Wait until there is a session, and give a link for calls beside its stream, or raise why there is none."""
         self._is_greeted.wait()
         return self.result() if self.greeted is None or self.is_set() else self.greeted
 
     def result(self) -> Link:
-        """Wait for its end, and give the link or raise what kept it from being opened."""
+        """Wait until the opening has ended, and give the link or raise why there is none."""
         self.wait()
         if self.link is None:
             raise InferwireError("no connection was opened; this is a bug") if self.error is None else anew(self.error)
@@ -116,7 +117,7 @@ class Opening(Latch):
 class Opener:
     """Opens links to one server.
 
-    Where the session's server is at no socket, it is not looked for there again until it has restarted.
+    If the session's server cannot be reached at a socket, it is not looked for at one again until it has restarted.
     """
 
     def __init__(self, address: Address, timeouts: Timeouts, credentials: Credentials) -> None:
@@ -129,7 +130,7 @@ class Opener:
         return f"<Opener of links to {self._address}>"
 
     def open(self, session_id: str, opening: Opening) -> Link:
-        """Open a link whose stream resumes a session, or opens a new one where there is none of this id.
+        """Open a link whose stream resumes a session, or opens a new one if there is none of this id.
 
         Raises:
             ServerUnavailable: If no server answers in time.
@@ -159,7 +160,7 @@ class Opener:
             raise
 
     def _beside(self, stream: SessionStream) -> SessionStream:
-        """Continue the session on a socket and end the gRPC stream; where no socket can be reached, keep the stream."""
+        """Continue the session on a socket and end the gRPC stream; keep the stream if no socket can be reached."""
         welcome = stream.welcome
         is_wanted = IS_OFFERED and not self._address.is_grpc_alone
         if not (welcome.takes_sockets and is_wanted) or welcome.server_epoch == self._without_socket:
@@ -176,9 +177,9 @@ class Opener:
         return on_socket
 
     def _dial(self, welcome: SessionWelcome) -> SessionStream | None:
-        """Look for the session's server at each of the host's addresses; None where it is at none, or not in time.
+        """Look for the session's server at each of the host's addresses; None if it is at none, or not found in time.
 
-        Behind an address that has led to another server it may be the next time.
+        An address that has led to another server is tried again, because it may lead to the session's the next time.
 
         Raises:
             OSError: If there is no such host.
@@ -203,10 +204,10 @@ class Opener:
         return None
 
     def _at(self, place: SocketPlace, welcome: SessionWelcome) -> SessionStream | None:
-        """Continue the session on a socket there; None where no server of sessions answers in time.
+        """Continue the session on a socket at one address; None if no server of sessions answers there in time.
 
         Raises:
-            SessionExpired: If another one does than the session's.
+            SessionExpired: If a server answers that does not have the session.
         """
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
         carrier: SocketCarrier | None = None

@@ -1,4 +1,4 @@
-"""What an operator asks of a server: each a call of one answer, without a session.
+"""What an operator asks of a server, in calls that need no session.
 
 Not part of the mirror. The `inferwire` command is made of it.
 """
@@ -70,7 +70,7 @@ class OperatorCalls:
         return ModelDetails(codec.decode_model(info), tuple(info.execution_devices), info.slots)
 
     def labels(self, name: str, version: str = "") -> tuple[str, ...]:
-        """Give the names of a model's classes; empty where the operator gave none."""
+        """Give the names of a model's classes; empty if the operator gave none."""
         request = pb.GetLabelsRequest(name=name, version=version)
         return tuple(self._call("ModelService.GetLabels", request, pb.GetLabelsResponse).labels)
 

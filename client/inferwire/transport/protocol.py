@@ -1,6 +1,6 @@
 """The seam between the client's objects and the network: the `Transport` protocol.
 
-Its values are in `executions` and `descriptions`; none knows protobuf or gRPC. What implements it: `GrpcTransport` in
+Its values are in `executions` and `descriptions`; none knows protobuf or gRPC. `GrpcTransport` implements it in
 production, `FakeTransport` in tests.
 """
 
@@ -48,7 +48,7 @@ class TensorStore(Protocol):
         ...
 
     def put(self, box: StoredBox, element_type: ElementType, shape: tuple[int, ...], data: WireBytes) -> None:
-        """Write a tensor, which then has this shape, or a box in it, which has it already."""
+        """Write a tensor, which then has this shape, or a box in it, which must have this shape already."""
         ...
 
     def get(self, box: StoredBox) -> WireBytes:
@@ -88,7 +88,7 @@ class StateStore(Protocol):
 
 
 class Transport(Protocol):
-    """The calls of a server that the client uses. All wait for its answer but `submit`, `is_ready` and what releases.
+    """The calls of a server that the client uses. All but `submit`, `is_ready` and `release` wait for its answer.
 
     Every method raises `InferwireError` for what the server or the network says.
     """
@@ -100,17 +100,17 @@ class Transport(Protocol):
 
     @property
     def tensors(self) -> TensorStore:
-        """The tensors that the server keeps. It does not keep the transport alive: whoever has tensors holds both."""
+        """The tensors that the server keeps. Does not keep the transport alive: an object with tensors holds both."""
         ...
 
     @property
     def states(self) -> StateStore:
-        """The states that the server keeps. It does not keep the transport alive: whoever has states holds both."""
+        """The states that the server keeps. Does not keep the transport alive: an object with states holds both."""
         ...
 
     @property
     def lend(self) -> Lend:
-        """Gives memory in which the server can read inputs in place; None where it cannot, and they are sent.
+        """Gives memory in which the server can read inputs in place; None if it cannot, and they are sent.
 
         It does not keep the transport alive.
         """
@@ -125,8 +125,8 @@ class Transport(Protocol):
         """Send an execution. `deliver` is called once, on a thread of the transport, and must be quick.
 
         The buffers must not change before the outcome is delivered. Unless `is_ready`, this waits for a connection,
-        and for the model to be compiled again. Where the connection is lost, an execution that is retryable is sent
-        once more on a new one.
+        and for the model to be compiled again. If the connection is lost, a retryable execution is sent once more on a
+        new one.
         """
         ...
 
@@ -139,7 +139,7 @@ class Transport(Protocol):
         ...
 
     def read(self, contents: ModelContents) -> ModelDescription:
-        """Read a model, without compiling it; here as below, files that the session has not got are uploaded first."""
+        """Read a model, without compiling it; here and below, files that the session has not got are uploaded first."""
         ...
 
     def graph(self, contents: ModelContents) -> GraphDescription:
@@ -153,21 +153,21 @@ class Transport(Protocol):
     def compile(
         self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
-        """Compile a model for a device, and again where a session was lost."""
+        """Compile a model for a device, and again after a session was lost."""
         ...
 
     def query(self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
-        """Give the device that would run it for each node of a model that can run."""
+        """Give the device that would run each node of a model, for the nodes that can run."""
         ...
 
     def import_compiled(
         self, sha256: bytes, content: WireBytes, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
-        """Make a model of what `export` gave, and again where a session was lost."""
+        """Make a model of what `export` gave, and again after a session was lost."""
         ...
 
     def export(self, target: Target) -> bytes:
-        """Give a model that can run as a blob."""
+        """Serialise a model that can run, as a blob."""
         ...
 
     def runtime_model(self, target: Target) -> GraphDescription:
@@ -187,11 +187,11 @@ class Transport(Protocol):
         ...
 
     def device_property(self, device: str, name: str) -> PropertyValue:
-        """Read a property of a device, or of the runtime where `device` is empty."""
+        """Read a property of a device, or of the runtime if `device` is empty."""
         ...
 
     def check_properties(self, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, PropertyValue]:
-        """Give properties as a device would take them, or the runtime where `device` is empty; set none."""
+        """Give properties as a device would take them, or the runtime if `device` is empty; set none."""
         ...
 
     def extensions(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Released(NamedTuple):
-    """One thing that nobody uses any more: a compiled model, a sequence, a kept tensor or lent memory, by its id."""
+    """One thing that the program no longer uses: a compiled model, a sequence, a kept tensor or lent memory, by id."""
 
     compiled_id: str = ""
     sequence: int = 0
@@ -31,21 +31,21 @@ class Releases:
     """Ids on their way to being freed.
 
     Attributes:
-        wake: Has the thread look again at what could not be freed. Safe to call from anywhere.
+        wake: Has the thread try again what could not be freed. Safe to call from anywhere.
     """
 
     def __init__(self, send: Callable[[list[Released]], bool]) -> None:
-        """Free with `send`, which says whether it could; if not, what it was given is freed after `wake`."""
+        """Free with `send`, which returns whether it could; if not, the ids are queued again until `wake` or `put`."""
         self._send = send
         self._queue: SimpleQueue[Released] = SimpleQueue()
         self._wakes: SimpleQueue[bool] = SimpleQueue()
-        # Refers to nothing but the queue: whoever opens connections keeps it, and is kept by `send`.
+        # Refers to the queue alone: the connection keeps `wake`, and `send` keeps the connection.
         self.wake = partial(self._wakes.put, True)
         self._begin()
         THIS.after_fork(self._begin)
 
     def _begin(self) -> None:
-        """Have no thread yet, in each process: those of a parent may have been sending, or starting one."""
+        """Begin without a thread, also in a forked child, whose parent's threads may have held these locks."""
         self._sending, self._starting = threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -63,9 +63,9 @@ class Releases:
         self._wakes.put(True)
 
     def flush(self) -> None:
-        """Free what was put until now, and return once the server has answered, or cannot be asked."""
+        """Free what was put so far, and return once the server has answered or cannot be asked."""
         self.start()
-        # What somebody else has taken is sent by the time they let go.
+        # A thread that has taken ids from the queue before has sent them once it releases the lock.
         with self._sending:
             batch: list[Released] = []
             with suppress(Empty):

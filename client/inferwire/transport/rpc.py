@@ -1,4 +1,4 @@
-"""Calls made from the service descriptors of the contract, and gRPC's errors as the client's.
+"""Makes calls by the contract's service descriptors, and translates gRPC's errors into the client's.
 
 The only module that knows the paths of calls. The contract has no generated gRPC stubs: everything they would say is in
 the descriptors.
@@ -26,7 +26,7 @@ _SERVICES = {
 }
 
 _OF_CLOSED_CHANNELS = "Cannot invoke RPC"
-"""How gRPC begins what it says of calls on channels that were closed meanwhile: those are ValueErrors."""
+"""The beginning of the ValueError's message that gRPC raises for a call on a channel that was closed meanwhile."""
 
 Metadata = tuple[tuple[str, str], ...]
 R = TypeVar("R", bound=Message)
@@ -87,7 +87,7 @@ def call_with_streams(
     response_type: type[R],
     metadata: Metadata,
 ) -> Sequence[R]:
-    """Make calls of many requests and one answer each, all of them at once; where one fails, the others are ended."""
+    """Make calls of many requests and one answer each, all of them at once; if one fails, end the others."""
     multicallable = channel.stream_unary(
         path_of(method), request_serializer=_serialize, response_deserializer=response_type.FromString
     )
@@ -151,14 +151,15 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
     details = str(cast("Any", error).details() or status.name)
     trailers: dict[str, str | bytes] = dict(cast("Any", error).trailing_metadata() or ())
     code = trailers.get(CODE_METADATA)
-    # Nothing in a status says whether it came from the server or was made here: gRPC's own have no metadata, but a
-    # proxy's may have none either. Ours always have a code, and of the others gRPC's words tell which are its own.
+    # A status does not say whether it came over the network or gRPC made it here. Those that gRPC makes have no
+    # metadata, but a proxy's may have none either. An inferwire server's always have a code; among the others, gRPC's
+    # are known by their words.
     if code is None and is_of_names(address, details):
         return unavailable(address, details)
     if status is grpc.StatusCode.UNAUTHENTICATED:
         return unauthenticated(f"the server at {address} refuses the call: {details}")
     if code is not None:
-        # One that is not known here is a later server's: only its sentence says what it means.
+        # An unknown code is from a later server, and only its message says what it means.
         return error_of(Code.__members__.get(str(code)), details, _retry_after_in(trailers))
     match status:
         case grpc.StatusCode.UNAVAILABLE:
@@ -179,9 +180,10 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
 
 
 class as_own_errors:  # noqa: N801 - it reads as what it does
-    """Raises what gRPC raises inside as the client's own.
+    """Raises gRPC's errors inside it as the client's own.
 
-    No generator: from Python 3.12 on its frame and the error would keep each other, and all that the callers hold.
+    Not a generator: from Python 3.12 on, its frame and the error would keep each other alive, and all that the callers
+    hold.
     """
 
     def __init__(self, address: str) -> None:
@@ -201,7 +203,7 @@ class as_own_errors:  # noqa: N801 - it reads as what it does
 
 
 def unavailable(address: str, details: str) -> ServerUnavailable:
-    """Say that no server answers, and how to start one; or what else keeps it from being reached."""
+    """Make the error that says that no server answers, and how to start one; or why it cannot be reached."""
     return ServerUnavailable(why_unreachable(address, details))
 
 
@@ -213,6 +215,6 @@ def _retry_after_in(trailers: Mapping[str, str | bytes]) -> float | None:
     try:
         seconds = float(trailers.get(RETRY_AFTER_METADATA, 0))
     except ValueError:
-        # What stands between may have put a date there, as HTTP may.
+        # A proxy may have put a date there, as HTTP allows.
         return None
     return seconds if isfinite(seconds) and seconds > 0 else None

@@ -1,4 +1,4 @@
-"""What a server serves, for whoever has asked for a model that takes no jobs. Owns the words; knows no server."""
+"""What a server serves, for a caller that has asked for a model that takes no jobs. Owns the words; knows no server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MANY = 20
-"""So many names are listed at most."""
+"""How many names are listed at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class ModelStatus:
 
     Attributes:
         state: "loading", "warming", "ready", "draining", "unloaded" or "failed".
-        reason: Why it is not ready, where there is a reason.
+        reason: Why it is not ready, if there is a reason.
     """
 
     name: str
@@ -25,7 +25,7 @@ class ModelStatus:
 
 
 def what_there_is(models: Sequence[ModelStatus], name: str) -> str:
-    """Say what a caller may do who has asked for a model, or a version of one, that takes no jobs."""
+    """Tell a caller what to do that has asked for a model, or a version of one, that takes no jobs."""
     versions = [model for model in models if model.name == name]
     if not versions:
         return which_there_are(models)

@@ -1,7 +1,7 @@
-"""An execution from its sending to its one outcome, over a second connection where the first was lost.
+"""An execution from its sending to its one outcome, on a second connection if the first is lost.
 
-Owns when an execution may be sent again and that it is only once: where its connection was lost, or the server had no
-room for the sequence that it begins. How it is sent is the transport's business.
+Owns the rule that an execution is sent again, once, if its connection was lost or the server had no room for the
+sequence that it begins. Knows nothing of how it is sent: a `Sender` does.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Submission(StreamExecution):
     """One execution, however often it is sent. Cancelling it drops its outcome at once.
 
     Attributes:
-        header: All of it that stays the same while shapes do.
+        header: The part of it that stays the same while shapes do.
         link: The connection that it was last sent on.
-        large: The call of its own that it was last sent as, where that was not on the connection's stream.
-        was_sent: Whether a sending of it has succeeded.
-        is_given_up: Whether nobody wants its outcome any more.
+        large: The call of its own that it was last sent as, if it was not sent on the connection's stream.
+        was_sent: Whether sending it has succeeded at least once.
+        is_given_up: Whether it was cancelled, so that its outcome is dropped.
         needs_room: Whether the server had no room for it.
     """
 
@@ -44,7 +44,7 @@ class Submission(StreamExecution):
         deliver: Deliver,
         retries: Retries,
     ) -> None:
-        # As the base's: to call that would cost half as much again.
+        # Sets what the base class would: calling that would cost half as much again.
         self.inputs = inputs
         self.deliver = deliver
         self.header = header
@@ -57,12 +57,12 @@ class Submission(StreamExecution):
         """Send it on a connection, unless it was cancelled."""
         if self.is_given_up:
             return
-        # The id that it had on the connection before is another's on this one: it has none until it is sent.
+        # Its id from an earlier connection is another execution's on this one: it has none until it is sent.
         self.id = 0
         self.link, self.large = link, None
         sender.send(link, self)
         self.was_sent = True
-        # Whoever cancels sets the flag first and then looks for the link, so that one of us sees the other.
+        # `cancel` sets the flag and then looks for the link, so that one of us sees the other.
         if self.is_given_up:
             self.cancel()
 
@@ -73,15 +73,15 @@ class Submission(StreamExecution):
             return
         try:
             self.deliver(outcome, data)
-        except Exception as raised:  # noqa: BLE001 - gRPC, whose thread this is, would tell nobody but its log
+        except Exception as raised:  # noqa: BLE001 - this is gRPC's thread, which would only log it
             self.fail(not_taken(raised))
 
     def fail(self, outcome: Outcome) -> None:
-        """Send it once more where that may help, or end it with the error."""
+        """Send it once more if that may help, or end it with the error."""
         retries, self._retries = self._retries, None
         if self.is_given_up:
             return
-        # One that finds its stream at its end fails while it is sent, and was not.
+        # If its stream had ended before, it fails while it is being sent, before `was_sent` is set: it has not run.
         error = outcome.error
         if isinstance(error, ServerUnavailable) and self.was_sent:
             self._may_have_run = True
@@ -125,10 +125,10 @@ class Sender(Protocol):
 
 
 class Retries:
-    """Executions that are sent once more: on a new connection, or once there is room for them.
+    """Executions that are sent once more: on a new connection, or once the server has room for them.
 
-    One thread at a time takes them there, so that a server that is gone is looked for once and not by
-    each of them, and none of gRPC's threads waits for it.
+    One thread at a time sends them, so that a server that is gone is looked for once and not for each of them, and none
+    of gRPC's threads waits for it.
     """
 
     def __init__(
@@ -155,19 +155,19 @@ class Retries:
         with self._lock:
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="inferwire-retry", daemon=True)
-                # It looks at what waits once we let go of the lock.
+                # It looks at `_waiting` only once this lock is released.
                 thread.start()
                 self._thread = thread
             self._waiting.append(submission)
 
     def _begin(self) -> None:
-        """Have nothing to send, in each process: what waits in a parent is the parent's to send."""
+        """Begin with nothing to send, also in a forked child: what waits in the parent is the parent's to send."""
         self._lock = threading.Lock()
         self._waiting: deque[Submission] = deque()
         self._thread: threading.Thread | None = None
 
     def _run(self) -> None:
-        # To compile a model again takes long: what needs none goes before, also where it comes later.
+        # Compiling a model again takes long, so executions that need no compiling go first, even if they came later.
         late: deque[tuple[Submission, Link | InferwireError]] = deque()
         while (batch := self._gather(is_last=not late)) or late:
             links: dict[tuple[Link | None, bool], Link | InferwireError] = {}
@@ -176,7 +176,7 @@ class Retries:
                 if why not in links:
                     links[why] = self._link_for(*why)
                     if isinstance(links[why], InferwireError):
-                        # Those that came while the server was looked for are told so too, and not after as long again.
+                        # Executions that came during the search fail with it, instead of waiting for a second one.
                         batch += self._gather(is_last=False)
                 link = links[why]
                 if isinstance(link, InferwireError) or self._sender.is_ready(link, submission.header):
@@ -187,7 +187,7 @@ class Retries:
                 self._send_again(*late.popleft())
 
     def _gather(self, *, is_last: bool) -> list[Submission]:
-        """Give what waits. Where that is nothing, and the thread has nothing else to do, it ends."""
+        """Take what waits. If that is nothing and `is_last`, count the thread as ended."""
         with self._lock:
             batch = list(self._waiting)
             self._waiting.clear()
@@ -205,7 +205,7 @@ class Retries:
             self._make_room()
         except InferwireError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - whoever waits for the executions must hear of it
+        except Exception as error:  # noqa: BLE001 - becomes the executions' outcome
             return InferwireError(f"the execution could not be sent again: {error!r}")
         return link
 
@@ -217,6 +217,6 @@ class Retries:
             submission.send(self._sender, link)
         except InferwireError as error:
             submission.end(Outcome(error=error))
-        except Exception as error:  # noqa: BLE001 - whoever waits for the execution must hear of it
+        except Exception as error:  # noqa: BLE001 - becomes the execution's outcome
             bug = InferwireError(f"sending the execution again failed: {error!r}; this is a bug")
             submission.end(Outcome(error=bug))

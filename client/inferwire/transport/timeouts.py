@@ -12,9 +12,10 @@ class Timeouts:
     Attributes:
         connect_s: Until it has answered a connection's first message.
         keepalive_s: While work is in flight, until it is asked whether it is still there.
-        answer_s: Until it has answered that; what waits for it then fails. The answer comes behind what a slow network
-            has yet to bring, and gRPC gives up a network as soon that brings nothing of what is sent.
-        socket_s: Until it has answered at its socket, which may be out of reach where gRPC is not.
+        answer_s: Until it has answered that, after which everything that waits for it fails. On a slow network the
+            answer comes behind data that is still on its way. gRPC also gives up a connection after this time if
+            nothing of what it sends arrives.
+        socket_s: Until it has answered at its socket, which may be out of reach even if gRPC is not.
     """
 
     connect_s: float = 5.0
@@ -24,10 +25,10 @@ class Timeouts:
 
     @property
     def options(self) -> tuple[tuple[str, int], ...]:
-        """Say it to gRPC."""
+        """The options of a gRPC channel that say the same."""
         return (
             ("grpc.keepalive_time_ms", int(self.keepalive_s * 1000)),
             ("grpc.keepalive_timeout_ms", int(self.answer_s * 1000)),
-            # A keepalive's ping is a ping like any other, and those have a minute.
+            # A keepalive ping must also keep to the limit of all pings, which is a minute unless it is set.
             ("grpc.http2.ping_timeout_ms", int(self.answer_s * 1000)),
         )

@@ -1,4 +1,4 @@
-"""Runs gRPC's calls off the main thread, where no signal's handler that raises can interrupt them half way."""
+"""Runs gRPC's calls off the main thread, where no signal handler that raises can interrupt them half way."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 def undisturbed(work: Callable[[], T]) -> T:
-    """Do something where nothing interrupts it: for the main thread, on one of its own, whose end it waits for.
+    """Do the work where no signal handler interrupts it: the main thread has another thread do it, and waits.
 
-    Where the wait is interrupted, it is done all the same.
+    If that wait is interrupted, the work is done all the same.
 
-    gRPC takes its locks in steps between which Python runs the handlers of signals. One that raises there, as Ctrl-C's
-    does, leaves the channel's lock held: every other thread that needs it, be it to make a call, to read an answer or
-    to close the channel, would then wait for ever. Opening a connection, for which several threads may wait, has a
-    thread of its own likewise: `link.Opening`.
+    gRPC takes its locks in steps between which Python runs signal handlers. One that raises there, as Ctrl-C's does,
+    leaves the channel's lock held, and every other thread that needs it, to make a call, to read an answer or to close
+    the channel, would wait for ever. A connection is opened by a thread of its own for the same reason, since several
+    threads may wait for it: `link.Opening`.
     """
     if threading.get_ident() != threading.main_thread().ident or sys.is_finalizing():
         return work()
@@ -36,10 +36,10 @@ def undisturbed(work: Callable[[], T]) -> T:
 
 
 def undisturbed_with_thread(work: Callable[[], T]) -> T:
-    """Do something undisturbed for which gRPC starts a thread, and nothing where the system gives none.
+    """Do work undisturbed for which gRPC starts a thread; do nothing if the system gives no thread.
 
-    gRPC counts a call before it starts the thread that ends it. Without that, later calls of the channel would wait for
-    ever, and so would whoever closes it.
+    gRPC counts a call before it starts the thread that ends it. Without that thread, later calls on the channel would
+    wait for ever, and so would closing it.
 
     Raises:
         RuntimeError: If the system gives no thread.
@@ -49,7 +49,7 @@ def undisturbed_with_thread(work: Callable[[], T]) -> T:
         if not sys.is_finalizing():
             has_run = Latch()
             _thread.start_new_thread(has_run.set, ())
-            # It is out of the way when the next one is started.
+            # This one is out of the way before gRPC starts its own.
             has_run.wait()
         return work()
 
@@ -57,7 +57,7 @@ def undisturbed_with_thread(work: Callable[[], T]) -> T:
 
 
 class _Errand(Latch, Generic[T]):
-    """Something that another thread does; set once it is done."""
+    """Work that another thread does; set once it is done."""
 
     _value: T | None = None
     _error: BaseException | None = None
@@ -68,17 +68,17 @@ class _Errand(Latch, Generic[T]):
     def run(self) -> None:
         try:
             self._value = self._work()
-        except BaseException as error:  # noqa: BLE001 - raised by who waits
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
             self._error = error
         self.set()
 
     def result(self) -> T:
-        """Give what came of it, or raise what was raised there; once."""
+        """Give the result of the work, or raise its exception; once."""
         error, self._error = self._error, None
         if error is None:
             return cast("T", self._value)
         try:
             raise error
         finally:
-            # The error has this frame, which is not to have it in turn.
+            # The error's traceback refers to this frame, which must not refer back to the error.
             del error

@@ -1,6 +1,6 @@
-"""Why a server cannot be reached, and what to do about it, told by the words that gRPC has for it.
+"""Why a server cannot be reached, and what to do about it, judging by gRPC's error messages.
 
-A connection that was closed at once may have any reason: what listens there is asked whether TLS is.
+They do not say why a connection was closed at once, so the peer is asked whether the reason is TLS.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ _OTHER_PROTOCOL = ("http1.x", "missing selected ALPN property")
 """What gRPC says of a server that speaks HTTP/1.1, without TLS and with it."""
 
 _CLOSED = ("Socket closed", "Connection reset by peer")
-"""What gRPC says where a connection ended before anything was said on it, if it "failed to connect" too."""
+"""What gRPC says, beside "failed to connect", of a connection that ended before anything was said on it."""
 
 _OTHER_NAMES = (
     "Hostname Verification Check failed",
     "is not in peer certificate",
     "call host does not match SSL server name",
 )
-"""What gRPC says of a certificate for other names as it connects; of one with no more than a common name, until 1.76
+"""What gRPC says of a certificate for other names as it connects; and of one that has only a common name, until 1.76
 and since."""
 
 _NO_FILE = "Too many open files"
-"""What gRPC says where this process can open no socket, with an address's bytes behind it."""
+"""What gRPC says if this process can open no socket, followed by an address's bytes."""
 
 _TLS_ANSWER_S = 1.0
-"""How long what closed a connection has to agree on TLS, which a server that is there does within a few round trips."""
+"""How long a peer that closed a connection has for a TLS handshake, which takes a server a few round trips."""
 
 _OUT_OF_TIME = ("certificate has expired", "certificate is not yet valid")
 
 
 def is_of_names(address: str, details: str) -> bool:
-    """Tell whether gRPC itself has refused a call, for the names in the server's certificate."""
+    """Tell whether gRPC itself has refused a call because of the names in the server's certificate."""
     return address.startswith(TLS_SCHEME) and any(words in details for words in _OTHER_NAMES)
 
 
 def why_unreachable(address: str, details: str) -> str:
-    """Say that no server answers, and how to start one; or what is wrong on the way to it, where gRPC has seen that.
+    """Say that no server answers, and how to start one; or what is wrong on the way to it, if gRPC has seen that.
 
-    What gRPC says stands behind it.
+    gRPC's own words are put behind it.
     """
     if "failed to connect" in details and _NO_FILE in details:
         return f"no connection to {address} can be opened: too many files are open here, and a connection is one"
@@ -80,14 +80,14 @@ def _nobody_at(address: str) -> str:
 
 
 def _speaks_tls(address: str) -> bool:
-    """Ask what listens at "host:port", whoever that is: nothing but the greeting is said to it."""
+    """Ask the peer at "host:port", whatever it is, whether it speaks TLS: nothing but the handshake is sent to it."""
     host, _, port = address.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     host = host.removeprefix("[").removesuffix("]")
     try:
-        # Not by a socket of Python's with TLS, which one that is gone before it is asked leaves open.
+        # Not with a TLS socket of Python's, which is left open if the peer is gone before the handshake.
         with socket.create_connection((host, int(port)), _TLS_ANSWER_S) as peer:
             TlsLayer(context, peer, host)
     except OSError:
@@ -96,7 +96,7 @@ def _speaks_tls(address: str) -> bool:
 
 
 def _why_no_tls(address: str, details: str) -> str | None:
-    """Say what keeps TLS from being spoken; None where it is something else."""
+    """Say what keeps TLS from being spoken; None if the reason is another one."""
     if any(words in details for words in _OUT_OF_TIME):
         return (
             f"the certificate of the server at {address} is not valid at this time; the server needs a new one, unless "

@@ -1,6 +1,6 @@
-"""The blobs of models on their way to a session: each once, all of them beside each other, and in chunks.
+"""Uploads the blobs of models to a session: each blob once, several at the same time, and in chunks.
 
-Owns what the session has got: a server keeps what a session has uploaded for as long as that, and is not asked.
+Owns the record of what the session has. A server keeps uploads as long as their session, and so is not asked.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from inferwire_proto.inferwire.v1 import models_pb2
 CHUNK_BYTES = 1 << 20
 
 MOST_AT_ONCE = 8
-"""How many blobs travel beside each other: each takes a thread of gRPC's, and an ONNX model may have hundreds."""
+"""How many blobs travel at the same time: each takes a thread of gRPC's, and an ONNX model may have hundreds."""
 
 
 class Uploads:
-    """Uploads of one client. Threads may race: what two of them upload at once, the server keeps once."""
+    """One client's uploads. Threads may race: if two upload the same blob at once, the server keeps it once."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._uploaded: tuple[str, set[bytes]] = ("", set())
 
     def __repr__(self) -> str:
-        _, blobs = self._uploaded  # and not the session's id, by which others could take that up
+        _, blobs = self._uploaded  # and not the session's id, with which others could resume the session
         return f"<Uploads: {len(blobs)} blobs are there>"
 
     def bring(self, link: Link, blobs: Mapping[bytes, WireBytes]) -> None:
-        """Upload those of the blobs, by their SHA-256, that a link's session has not."""
+        """Upload the blobs, given by their SHA-256, that a link's session does not have."""
         session_id, uploaded = self._uploaded
         if session_id != link.session_id:
             session_id, uploaded = self._uploaded = (link.session_id, set[bytes]())

@@ -1,6 +1,6 @@
-"""Sends executions on a link: on its stream or, where they are large, as calls of their own.
+"""Sends executions on a link: on its stream or, if they are large, as calls of their own.
 
-Owns encoded headers: each is made once, and again where the model has another name on the link.
+Owns encoded headers: each is made once, and again if the model has another name on the link.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class WireSender:
         byte_size = len(inputs[0]) if len(inputs) == 1 else sum(map(len, inputs))
         if byte_size >= LEAST_BYTES:
             if sys.is_finalizing():
-                # To lend memory, or to make a call of its own, starts threads.
+                # Lending memory and making a call of its own both start threads.
                 raise RuntimeError(FINALIZING)
             if (names := self._lending.names_or_ask(link, inputs)) is not None:
                 encoded = self._naming(link, header, encoded, names)
@@ -96,7 +96,7 @@ class WireSender:
 
 
 def too_large(byte_size: int, limit: int, address: str) -> TooLarge:
-    """Refuse what the server would not take."""
+    """Make the error for inputs that are larger than the server takes."""
     return TooLarge(
         f"the inputs have {byte_size} bytes, at most {limit} fit in a message to the server at {address}; "
         "start it with a larger --max-grpc-message-mb"

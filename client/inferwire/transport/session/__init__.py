@@ -1,1 +1,1 @@
-"""The stream of one session: executions gathered into messages, and the gRPC stream or socket that carries those."""
+"""The stream of one session: gathers executions into messages, which a gRPC stream or a socket carries."""

@@ -1,6 +1,7 @@
-"""What carries the messages of a session's stream: gRPC's own stream, which always can, or a plain socket.
+"""Carriers of a session's messages: the `Carrier` protocol, and `GrpcCarrier`, which works on every connection.
 
-Owns what a stream may ask of either. What the messages say is the stream's business.
+Owns what a session's stream may ask of a carrier. Knows nothing of what the messages say. The other carrier, over a
+plain socket, is in `socket_carrier`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from inferwire.transport import rpc
 from inferwire.transport.executions import WireBytes
 
 Pieces: TypeAlias = Sequence[WireBytes]
-"""One message's bytes, in pieces that nobody has joined."""
+"""One message's bytes, in pieces that are not joined yet."""
 
 
 class Carrier(Protocol):
@@ -22,33 +23,34 @@ class Carrier(Protocol):
 
     @property
     def send(self) -> Callable[[Pieces, list[int]], None] | None:
-        """Sends a message from the calling thread, without waiting. Whoever receives hears of it if that fails.
+        """Sends a message from the calling thread, without waiting. If that fails, `receive` raises.
 
-        Puts into the list how many bytes went at once. Where it is interrupted, as by Ctrl-C, the list tells what
-        became of the message: with a number in it, the rest follows; empty, nothing went, or the carrier ends.
+        Appends to the list how many bytes went at once. If the call is interrupted, as by Ctrl-C, the list tells what
+        became of the message: if it has a number, the rest will follow; if it is empty, nothing went, or the carrier
+        ends.
 
-        None where the carrier takes no messages but those that `start` was given.
+        None if the carrier sends only the messages that `start` was given.
         """
         ...
 
     def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
         """Start to send the messages; after the last one, tell the server that no more come.
 
-        `wake` makes the iterator return from waiting for a message. It then gives one without pieces, to be skipped.
+        `wake` makes an iterator that waits for a message return. It then yields one without pieces, to be skipped.
         """
         ...
 
     def receive(self) -> Iterator[WireBytes]:
-        """Give the messages that come, until the server ends it. For one thread.
+        """Yield the messages that arrive, until the server ends the stream. For one thread.
 
         Raises:
-            InferwireError: If it does not end well.
-            ValueError: If what comes cannot be read.
+            InferwireError: If the stream ends with an error.
+            ValueError: If received bytes cannot be decoded.
         """
         ...
 
     def cancel(self) -> None:
-        """End it now. Safe to call from a destructor."""
+        """End both directions now. Safe to call from a destructor."""
         ...
 
 
@@ -73,7 +75,7 @@ class GrpcCarrier:
         self._call = rpc.open_stream(self._channel, "InferenceService.Session", joined, self._metadata)
 
     def receive(self) -> Iterator[WireBytes]:
-        """Give the call's answers."""
+        """Yield the call's answers."""
         if self._call is None:
             return
         try:

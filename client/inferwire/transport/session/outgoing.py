@@ -1,8 +1,8 @@
-"""Who sends what a stream has to send, and when: `Outgoing`.
+"""Which thread sends a stream's executions, and when: `Outgoing`.
 
-One thread writes. To wake it costs as much as many tiny executions, so whoever makes a message due may take it and
-write it instead; what piles up while it writes goes out together in its next message. What goes into a message is
-`gathering`'s business. Knows neither messages nor the wire.
+A stream has one writing thread. Waking it costs as much as many tiny executions, so a thread that makes a message due
+may send it itself. What is put while the writing thread sends goes out together in its next message. `gathering`
+decides what goes into a message. Knows no message format and no carrier.
 """
 
 from __future__ import annotations
@@ -16,37 +16,38 @@ from inferwire.transport.session.gathering import End, Gathering, Shipment, With
 from inferwire.transport.session.stream_execution import StreamExecution
 
 AT_ONCE_BYTES = 1 << 16
-"""Up to this size whoever makes a message due may send it: for a larger one the system may well have no room."""
+"""Up to this size the thread that makes a message due may send it. For a larger one the system may have no room."""
 
 
 class Outgoing:
-    """Executions in the order they came.
+    """A stream's queue of executions to send.
 
-    The writing thread alone takes, and any other may put. Whatever ends here may come from a destructor, at any point
-    of any thread: `withdraw`, `end` and `interrupt` take no lock.
+    Any thread may `put`, and only the writing thread calls `take`. `withdraw`, `end` and `interrupt` take no lock,
+    because a destructor may call them at any point of any thread.
 
     Attributes:
-        is_asleep: Whether the writing thread waits for more than there is.
+        is_asleep: Whether the writing thread waits to be woken.
     """
 
     def __init__(self, gathering: Gathering) -> None:
         self.is_asleep = False
         self._gathering = gathering
-        # Held by whoever gathers a shipment; who is not the writing thread holds it until that is sent.
+        # Held by the thread that gathers a shipment; any but the writing thread holds it until the shipment is sent.
         self._turn = threading.Lock()
         self._wakes: SimpleQueue[None] = SimpleQueue()
         # The writing thread has a shipment, and comes back for what is put meanwhile, unless it was the last.
         self._is_sending = False
-        self._is_interrupted = False  # It is to return from `take` in any case.
-        self._is_timed = False  # It sleeps no longer than what waits for others may.
+        self._is_interrupted = False  # It is to return from `take` even with nothing to send.
+        self._is_timed = False  # It sleeps no longer than executions may wait for others.
 
     def __repr__(self) -> str:
         return f"<Outgoing: {'asleep' if self.is_asleep else 'awake'}, {self._gathering!r}>"
 
     def put(self, execution: StreamExecution) -> bool:
-        """Queue an execution, and tell whether whoever did is to `send` it or to `wake` the writing thread.
+        """Queue an execution; return whether the caller has to call `send` or `wake`.
 
-        Else that sends it: once no more come, or once it has sent what it is sending.
+        If not, it is sent later: by the writing thread after its present message or, if it waits for others, by the
+        thread that makes them due, or by the writing thread after `LONGEST_HOLD_S`.
         """
         gathering = self._gathering
         gathering.new.append(execution)
@@ -60,31 +61,32 @@ class Outgoing:
         return True
 
     def send(self, execution: StreamExecution, send: Callable[[Shipment], None]) -> None:
-        """Send an execution that was put, and what else is due, where that is worthwhile and small enough.
+        """Send an execution that was put, and what else is due, if that is worthwhile and small enough.
 
-        Worthwhile means that as many executions of this header wait as are under way, or where none is, as went out in
-        its last message. Else the writing thread is woken: a large one it sends at once.
+        It is worthwhile if as many executions of this header wait as are in flight or, with none in flight, as its last
+        message carried. If it is not yet, or they are too large, the writing thread is left to send them.
 
         Args:
             execution: What was put.
-            send: Sends a shipment without waiting for room. Nobody is given another before it returns: what cancels an
-                execution must not overtake it, nor must one that begins behind that.
+            send: Sends a shipment without waiting for room. No other thread is given one before it returns: neither the
+                cancelling of an execution nor an execution that was put later may overtake it.
         """
         gathering = self._gathering
         byte_size = gathering.byte_size + len(gathering.new) * execution.byte_size
         if byte_size > AT_ONCE_BYTES or self._turn.locked():
             self.wake()
             return
-        # Entered, which a signal's handler cannot come between. Who has taken it since has it for a moment.
+        # Not `acquire`: no signal handler can run between `with` taking the lock and entering the block. A thread that
+        # has taken it since the check above holds it briefly.
         with self._turn:
             if self._is_sending:
-                # The writing thread has taken a shipment since, and comes back for what was put meanwhile.
+                # The writing thread has taken a shipment since the check in `put`, and comes back for what is new.
                 return
             shipment = gathering.lone(execution)
             if shipment is None:
                 shipment = gathering.gather(is_patient=True)
                 if shipment.is_last:
-                    # It is for the writing thread.
+                    # Only the writing thread ends the stream: put the end back for it.
                     self.end()
                 elif self.is_asleep and gathering.waiting and (not self._is_timed or gathering.is_any_due()):
                     self.wake()
@@ -92,7 +94,7 @@ class Outgoing:
                 send(shipment)
 
     def wake(self) -> None:
-        """Have the writing thread look for something to send, if it sleeps."""
+        """Wake the writing thread to look for something to send, if it sleeps."""
         if self.is_asleep:
             self.is_asleep = False
             self._wakes.put(None)
@@ -108,12 +110,12 @@ class Outgoing:
         self.wake()
 
     def interrupt(self) -> None:
-        """Make `take` return, even with an empty shipment; until it is called again, nobody else is given one."""
+        """Make `take` return, even with an empty shipment; until it is called again, no other thread is given one."""
         self._is_sending = self._is_interrupted = True
         self.wake()
 
     def answers_came(self) -> None:
-        """Look again whether what waits for others is due, since fewer executions are under way."""
+        """Check again whether waiting executions are due, because fewer are in flight."""
         gathering = self._gathering
         if not self.is_asleep or not (gathering.waiting or gathering.new):
             return
@@ -127,7 +129,7 @@ class Outgoing:
             self._turn.release()
 
     def take(self) -> Shipment:
-        """Wait until there is something to send, and give it. The last one may be empty, or one after `interrupt`."""
+        """Wait for a shipment and return it. It may be empty if it is the last one, or after `interrupt`."""
         self._is_sending = False
         while True:
             with self._turn:
@@ -138,12 +140,13 @@ class Outgoing:
             self._sleep()
 
     def _sleep(self) -> None:
-        """Wait until there is something new, or what waits for others has waited long enough."""
+        """Wait for something new, but no longer than executions may wait for others."""
         gathering = self._gathering
         with self._turn:
             self._is_timed = gathering.is_recent()
             self.is_asleep = True
-            # Whoever gives us something to do looks at this flag afterwards, and we at what there is after setting it.
+            # No wake-up is lost: other threads look at this flag after adding work, and we look for work after setting
+            # it.
             is_idle = not (gathering.new or self._is_interrupted or gathering.is_any_due())
         if is_idle:
             with suppress(Empty):

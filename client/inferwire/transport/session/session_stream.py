@@ -1,7 +1,7 @@
 """The session's stream: many executions in flight, gathered into as few messages as traffic allows.
 
-Owns the ids of executions and the thread that reads one stream; `gathering` says what goes into one message, `outgoing`
-who sends it, and a carrier carries it. Knows nothing of requests, models or reconnecting.
+Owns the ids of executions and the thread that reads the stream. `gathering` decides what goes into one message,
+`outgoing` which thread sends it, and a carrier carries it. Knows nothing of requests, models or reconnecting.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from inferwire_proto.inferwire.v1.inference_pb2 import (
 )
 
 LARGE_BYTES = 8 << 20
-"""From this size on an execution goes as a call of its own, or from half of what the server takes."""
+"""An execution of this size or more goes as a call of its own; or of half the server's limit, if that is less."""
 
 DEFAULT_MESSAGE_BYTES = 256 << 20
-"""What a server is taken to take that does not say it."""
+"""The largest message that a server is assumed to take if it does not say."""
 
 
 class SessionStream:
     """One open stream, from the hello to its end, after which nothing can be sent on it.
 
     Attributes:
-        welcome: What the server said first.
+        welcome: The server's first message.
         most_bytes: The largest message the server takes.
-        large_bytes: From what size on an execution is better a call of its own.
+        large_bytes: The size from which an execution is better sent as a call of its own.
         is_open: Whether executions can be sent on it.
     """
 
@@ -68,7 +68,7 @@ class SessionStream:
             self._reader.start()
             self._await_welcome(timeout_s)
         except BaseException:
-            # Nobody has it who could close it.
+            # No caller gets the stream, so none could close it.
             self.finish()
             carrier.cancel()
             raise
@@ -99,45 +99,46 @@ class SessionStream:
             execution.fail(Outcome(error=self._ended))
 
     def _undo(self, execution: StreamExecution, sending: _Sending | None) -> None:
-        """Drop an execution whose submitter was interrupted as it put or sent it, and leave nothing half done."""
+        """Drop an execution whose thread was interrupted while putting or sending it, and leave nothing half done."""
         if sending is not None and sending.went:
-            # Others' executions may be in the message.
+            # The message is sent, perhaps with other threads' executions in it.
             self.cancel(execution)
             return
         self._pending.pop(execution.id, None)
         if sending is not None and sending.shipment == Shipment([[execution]]):
             self._outgoing.withdraw(execution)
         else:
-            # Executions of others may have been taken to be sent; the stream's end sends them again.
+            # Other threads' executions may have been taken and not sent. Ending the stream has them sent again.
             self._carrier.cancel()
 
     def cancel(self, execution: StreamExecution) -> None:
-        """Drop an execution's outcome and tell the server, unless it has ended.
+        """Drop an execution's outcome and tell the server, unless the execution has ended.
 
         Takes no lock: a destructor may call it at any point of any thread.
         """
         id_ = execution.id
         if execution.encoded.most_stacked == 1:
-            # Noted before it leaves those that are pending: whoever takes its answer looks there first, and here
-            # afterwards. What may travel in a stack uses nothing that the server keeps: no call waits for its end.
+            # Added here before it is removed from `_pending`, because the reading thread looks for it in `_pending`
+            # first and here afterwards. An execution that may be stacked uses nothing that the server keeps, so no call
+            # waits for its end.
             answered = Latch()
             if self._cancelled.setdefault(id_, answered) is not answered:
-                # Whoever has cancelled it before does the rest. That nobody wants its answer does not say that it came.
+                # An earlier call of `cancel` does the rest. Its answer need not have come, though it is not pending.
                 return
         is_pending = self._pending.pop(id_, None) is not None
         if is_pending:
             self._outgoing.withdraw(execution)
         if not is_pending or self._ended is not None:
-            # Its answer came, or none will.
+            # Its answer has come, or never will.
             _let_go(self._cancelled, id_)
 
     def await_cancelled(self) -> None:
-        """Wait until the server has answered what was cancelled until now.
+        """Wait until the server has answered all executions cancelled so far.
 
-        Calls travel beside the stream. One that came before such an execution would be undone by it.
+        Unary calls travel beside the stream. If one overtook a cancelled execution, that could undo what the call did.
         """
         if threading.current_thread() is self._reader or sys.is_finalizing():
-            # It would wait for itself, or runs no more.
+            # The reading thread would wait for itself, or no longer runs.
             return
         for answered in tuple(self._cancelled.values()):
             answered.wait()
@@ -159,7 +160,7 @@ class SessionStream:
             self._reader.join(timeout_s)
 
     def _set_limits(self, welcome: SessionWelcome) -> None:
-        """Keep the welcome, and the sizes of messages that follow from it."""
+        """Keep the welcome, and set the limits on messages that follow from it."""
         self.welcome = welcome
         self.most_bytes = welcome.max_message_bytes or DEFAULT_MESSAGE_BYTES
         self.large_bytes = min(LARGE_BYTES, self.most_bytes // 2)
@@ -182,11 +183,11 @@ class SessionStream:
                 yield ()
             if shipment.is_last:
                 return
-            # While there is nothing to send, what was sent last is not to be kept.
+            # Do not keep the sent tensors alive while there is nothing to send.
             del shipment
 
     def _read(self) -> None:
-        """Deliver what comes until the stream ends, then fail what is left."""
+        """Deliver answers until the stream ends, then fail the executions that are still pending."""
         error: InferwireError = ServerUnavailable(f"the server at {self._address} ended the session")
         try:
             for data in self._carrier.receive():
@@ -194,12 +195,12 @@ class SessionStream:
         except InferwireError as raised:
             error = raised
             if isinstance(error, Cancelled):
-                # Nobody here did: a proxy that gives up a connection says it like that.
+                # Not by this side: a proxy that gives up a connection reports it like that.
                 error = rpc.unavailable(self._address, str(error))
         except (ValueError, KeyError) as raised:
             error = InferwireError(f"the server at {self._address} sent what cannot be read: {raised}")
             self._carrier.cancel()
-        except BaseException as raised:  # noqa: BLE001 - whoever waits for an answer must hear of it
+        except BaseException as raised:  # noqa: BLE001 - threads that wait for answers must be told
             error = InferwireError(
                 f"reading what the server at {self._address} sends failed: {raised!r}; "
                 "where no memory is short, this is a bug"
@@ -222,7 +223,7 @@ class SessionStream:
     def _answer(self, result: ExecutionResult, raw: Sequence[WireBytes]) -> None:
         """Deliver a result to each of its executions.
 
-        They stay pending until it is decoded, so that `_end` fails them if that raises.
+        They stay pending until the result is decoded, so that `_end` fails them if decoding raises.
         """
         pending = self._pending
         outcome, outputs = codec.decode_result(result, raw, len(result.ids))
@@ -237,7 +238,7 @@ class SessionStream:
                 continue
             try:
                 execution.deliver(outcome, data)
-            except Exception as raised:  # noqa: BLE001 - the others' answers are to be read still
+            except Exception as raised:  # noqa: BLE001 - other executions' answers are still to be read
                 execution.fail(not_taken(raised))
         count_answers(delivered, outcome)
         if self._cancelled:
@@ -260,18 +261,18 @@ class SessionStream:
 
 
 def _let_go(cancelled: dict[int, Latch], id_: int) -> None:
-    """Let go of whoever waits for the end of an execution that was cancelled, if it was."""
+    """Wake the threads that wait for the end of an execution, if it was cancelled."""
     answered = cancelled.pop(id_, None)
     if answered is not None:
         answered.set()
 
 
 class _Sending:
-    """One try to send a shipment from the thread that has put an execution.
+    """One attempt to send a shipment from the thread that put an execution.
 
     Attributes:
-        shipment: What is to go, once it is known.
-        went: Not empty once the carrier answers for it: how many bytes went at once.
+        shipment: What is sent, once it is known.
+        went: How many bytes went at once; empty until the carrier is sure to send the whole message.
     """
 
     __slots__ = ("_send", "shipment", "went")
@@ -288,12 +289,12 @@ class _Sending:
 
 
 def _pieces(shipment: Shipment) -> Pieces:
-    """Make one message of executions and cancels. Tensors' bytes are still where they were."""
+    """Make one message of executions and cancels, without copying the tensors' bytes."""
     parts = [SessionRequest(cancels=shipment.cancels).SerializeToString()] if shipment.cancels else []
     buffers: list[raw_fields.Content] = []
     for stack in shipment.stacks:
         encoded = stack[0].encoded
-        # Fields may stand in any order: the ids, which alone are new, go behind the header as it is.
+        # Protobuf takes fields in any order, so the ids, the only new part, are put behind the encoded header.
         ids = Execution(ids=[each.id for each in stack]).SerializeToString()
         parts.append(raw_fields.field(SessionRequest.EXECUTIONS_FIELD_NUMBER, encoded.data + ids))
         buffers += (

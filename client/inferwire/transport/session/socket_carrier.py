@@ -1,9 +1,9 @@
-"""A session's messages on a socket of their own, past gRPC: the same bytes, for half the time of a small inference.
+"""A session's messages on a socket of their own, past gRPC: the same bytes, in half the time of a small inference.
 
-Owns the socket, plain or with a layer of TLS, the thread that writes to it, and how long a silent server is waited
-for. gRPC hands each message from thread to thread, with a lock and a queue at each; here whoever has a lone one writes
-it, and large ones go from where they are. Only the thread that writes waits for the system to have room: what others
-find no room for, in whole or in part, they leave to it, and nothing overtakes that.
+Owns the socket, plain or with TLS, its writing thread, and how long a silent server is waited for. gRPC hands each
+message from thread to thread, with a lock and a queue at each. Here the thread that has a lone message writes it, and
+large ones are sent without being copied. Only the writing thread waits for room in the system's buffers: whatever other
+threads find no room for, in whole or in part, they leave to the writing thread, and nothing overtakes that.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from inferwire_proto.unix_sockets import make_room
 _LOG = logging.getLogger(__name__)
 
 IS_OFFERED = hasattr(socket, "MSG_DONTWAIT") and hasattr(socket.socket, "sendmsg")
-"""Whether this system's sockets do what is needed here."""
+"""Whether this system's sockets have what a `SocketCarrier` needs."""
 
 MOST_JOINED = 1 << 16
-"""Up to so many bytes it costs less to join a message's pieces than to hand the system several."""
+"""Up to this size, joining a message's pieces costs less than passing several to the system."""
 
 _MOST_PIECES = 512
-"""Systems take no more than twice as many at once."""
+"""How many pieces one call passes to the system: half of the most that systems take."""
 
 _MOST_BYTES = 2**32 - 1
 
 _AT_ONCE = (getattr(socket, "MSG_DONTWAIT", 0),)
-"""How a thread sends that waits for nothing."""
+"""The flags of a send that does not wait for room."""
 
 
 class SocketCarrier:
-    """A socket's two directions. Threads may send beside each other; one receives."""
+    """Carries messages over a socket. Any number of threads may send at the same time; one receives."""
 
     def __init__(
         self,
@@ -55,22 +55,23 @@ class SocketCarrier:
         tls: ssl.SSLContext | None = None,
         host: str = "",
     ) -> None:
-        """Connect, and agree on TLS where it is to be spoken, with who has a certificate of that host's.
+        """Connect and, if `tls` is given, shake hands with a server that has a certificate for the host.
 
         Raises:
-            OSError: If nobody answers there in time, or nobody that is trusted.
+            OSError: If no server answers there in time, or it is not trusted.
         """
         self._place = place
         self._timeouts = timeouts
         self._lock = threading.Lock()
+        # Bytes that the writing thread has yet to send, and whether a thread is sending: changed with the lock held.
         self._left: list[WireBytes] = []
         self._is_writing = False
-        self._wake: Callable[[], None] = _nobody
+        self._wake: Callable[[], None] = _not_started
         self._users = 2
         self._socket, self._tls = _connect(place, timeouts.socket_s, tls, host)
         _set_timeout(self._socket, socket.SO_RCVTIMEO, timeouts.keepalive_s)
-        # A send of which nothing goes for so long fails. One of which some went has as long again for the rest, so that
-        # a server that stands still is noticed after once to twice as long; on TCP, what follows ends it after once.
+        # A send fails if none of it goes for this long. If some of it went, the rest has as long again, so that a
+        # stalled server is noticed after one to two times the limit. On TCP, the option below ends it after one.
         limit_s = timeouts.keepalive_s + timeouts.answer_s
         _set_timeout(self._socket, socket.SO_SNDTIMEO, limit_s)
         if isinstance(place, tuple) and hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -85,11 +86,11 @@ class SocketCarrier:
         threading.Thread(target=self._write, args=(messages,), name="inferwire-writer", daemon=True).start()
 
     def send(self, message: Pieces, went: list[int]) -> None:
-        """Send a message from the calling thread, which waits for nothing."""
+        """Send a message from the calling thread, without waiting for room."""
         self._send_now(b"".join((frames.header(Kind.MESSAGE, sum(map(len, message))), *message)), went)
 
     def receive(self) -> Iterator[WireBytes]:
-        """Give the messages that come, and answer the server's pings."""
+        """Yield the messages that arrive, and answer the server's pings."""
         reader = FrameReader(frames.scratch(), _MOST_BYTES)
         try:
             while count := self._receive_into(reader.room()):
@@ -114,7 +115,7 @@ class SocketCarrier:
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            # It has ended already.
+            # The connection has ended already.
             return
 
     def _write(self, messages: Iterator[Pieces]) -> None:
@@ -122,10 +123,10 @@ class SocketCarrier:
             self._send(frames.PREFACE)
             for message in messages:
                 self._send(*_frame(message))
-                # While there is nothing to send, what was sent last is not to be kept.
+                # Do not keep the sent tensors alive while there is nothing to send.
                 del message
             self._send(frames.frame(Kind.END))
-        except Exception:  # noqa: BLE001 - whoever waits must hear of it
+        except Exception:  # noqa: BLE001 - ends the connection, so that waiting threads are told
             _LOG.exception("what is to be sent to %s could not be made: the connection ends", place_text(self._place))
             self.cancel()
         finally:
@@ -138,7 +139,7 @@ class SocketCarrier:
                 if self._tls is not None:
                     data = self._tls.seal((data,))
                 if self._is_writing or self._left:
-                    # Python runs the handlers of signals behind calls, and these are none: both are done, or neither.
+                    # Python runs signal handlers only after calls. These lines make none: both are done, or neither.
                     self._left += (data,)
                     went += (0,)
                 else:
@@ -150,7 +151,7 @@ class SocketCarrier:
             return False
         except BaseException:
             if self._tls is not None and not went:
-                # The peer would miss what was sealed.
+                # A record was sealed and not sent, and the peer cannot read any later one without it.
                 self.cancel()
             raise
         self._wake()
@@ -159,12 +160,13 @@ class SocketCarrier:
     def _send_at_once(self, data: bytes, went: list[int]) -> None:
         """Send what there is room for, and leave the rest; the lock is held.
 
-        Until what went is accounted for nobody else may send: who is interrupted meanwhile leaves it so.
+        `_is_writing` keeps other threads from sending until what went is accounted for. If an interrupt cuts the
+        accounting short, it stays set, and the writing thread ends the connection.
         """
         size = len(data)
         self._is_writing = True
         try:
-            # One step of the interpreter, behind which it runs the handlers of signals: `went` has the number by then.
+            # A single step of the interpreter, which runs signal handlers only after it: `went` has the number by then.
             went.extend(map(self._socket.send, (data,), _AT_ONCE))
         except BlockingIOError:
             went.append(0)
@@ -176,12 +178,12 @@ class SocketCarrier:
     def _send(self, *pieces: WireBytes) -> None:
         """Send what other threads left and then these pieces, waiting for room. For the writing thread alone.
 
-        Where that fails the connection is ended, and `receive` raises.
+        If that fails, it ends the connection, and `receive` raises.
         """
         try:
             with self._lock:
                 if self._is_writing:
-                    # Nobody does: who began to is gone, and how much of its message went is not known.
+                    # No thread is: the one that was writing was interrupted, and how much went is not known.
                     self.cancel()
                     return
                 self._leave(pieces)
@@ -191,14 +193,14 @@ class SocketCarrier:
             self.cancel()
 
     def _leave(self, pieces: Pieces) -> None:
-        """Put these pieces behind what is left; the lock is held."""
+        """Put these pieces behind those that are left; the lock is held."""
         if self._tls is None:
             self._left += pieces
         elif pieces:
             self._left.append(self._tls.seal(pieces))
 
     def _take_left(self) -> list[WireBytes]:
-        """Take the pieces to send next. From then on only the calling thread sends, until nothing is left."""
+        """Take the pieces to send next. From then on, until nothing is left, only the calling thread sends."""
         with self._lock:
             taken, self._left = self._left[:_MOST_PIECES], self._left[_MOST_PIECES:]
             self._is_writing = bool(taken)
@@ -214,7 +216,7 @@ class SocketCarrier:
                 sent = 0
 
     def _receive_into(self, room: memoryview) -> int:
-        """Receive some bytes and return how many; 0 at the end. A server that is silent for long is pinged.
+        """Receive some bytes and return how many; 0 at the end. Ping a server that is silent for long.
 
         Raises:
             OSError: If the connection is lost.
@@ -255,10 +257,10 @@ class SocketCarrier:
             came = self._socket.recv_into(tls.room)
 
     def _say(self, kind: Kind) -> bool:
-        """Send a ping or a pong unless something else waits to be sent; return whether it went.
+        """Send a ping or a pong unless other data waits to be sent; return whether it went.
 
-        Whatever else arrives shows the server as much. The receiving thread must not wait for room here: the server may
-        read nothing until its answers are read. If nothing can be sent for long, the system ends the connection.
+        Any data that arrives tells the server the same. The receiving thread must not wait for room here: the server
+        may read nothing until its answers are read. If nothing can be sent for long, the system ends the connection.
         """
         if self._is_writing or self._left:
             return False
@@ -276,7 +278,7 @@ class SocketCarrier:
 
 
 def _frame(message: Pieces) -> Pieces:
-    """Put a frame's header before a message; small ones and those of very many pieces are joined."""
+    """Put a frame's header before a message; join one that is small or has very many pieces."""
     if not message:
         return ()
     byte_size = sum(map(len, message))
@@ -286,8 +288,8 @@ def _frame(message: Pieces) -> Pieces:
     return (header, *message)
 
 
-def _nobody() -> None:
-    """Wake nobody: nothing was begun."""
+def _not_started() -> None:
+    """Stand in for `wake` until `start` is given it."""
 
 
 def place_text(place: SocketPlace) -> str:
@@ -316,6 +318,6 @@ def _connect(
 
 
 def _set_timeout(sock: socket.socket, option: int, limit_s: float) -> None:
-    """Have the system end waits to receive or to send: a limit of Python's own would be asked of it with every call."""
+    """Set how long the system waits to receive or to send. Python's own timeouts would cost another call each time."""
     seconds = int(limit_s)
     sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", seconds, int((limit_s - seconds) * 1e6)))

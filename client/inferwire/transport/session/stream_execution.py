@@ -1,6 +1,6 @@
-"""An execution as a stream sees it, and what the stream counts of those that are alike.
+"""An execution as a stream sees it, and what the stream counts of executions that have one header.
 
-Knows neither messages nor the wire, and nothing of how often an execution may be sent.
+Knows no message format and no carrier, and nothing of how often an execution may be sent.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from inferwire.transport.executions import Deliver, Outcome, WireBytes
 _LOG = logging.getLogger(__name__)
 
 _SMOOTHING = 1 / 8
-"""How much the latest answer counts in what is known of a flow."""
+"""The weight of the latest answer in a flow's moving average."""
 
 _NEGLIGIBLE = 1 / 4
-"""What part of an inference's time its message may take before fewer messages are to be had."""
+"""Which fraction of an inference's time its message may take before fewer messages are worth waiting for."""
 
 BESIDE_BYTES = 32
 """What an execution counts in a message beside its inputs' bytes: a server takes only so many, however small."""
@@ -26,11 +26,11 @@ BESIDE_BYTES = 32
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class EncodedHeader:
-    """An execution as a message without its ids. Compared by identity.
+    """An execution's protobuf message without the ids. Compared by identity.
 
     Attributes:
-        most_stacked: How many executions of this header may travel as one; 1 for each by itself.
-        sends: The positions of those inputs whose bytes are sent; None for all.
+        most_stacked: How many executions of this header may travel stacked as one; 1 if each travels by itself.
+        sends: The positions of the inputs whose bytes are sent; None for all.
     """
 
     data: bytes
@@ -38,21 +38,22 @@ class EncodedHeader:
     sends: tuple[int, ...] | None = None
 
     def sent_of(self, inputs: Sequence[WireBytes]) -> Sequence[WireBytes]:
-        """Give those inputs of an execution whose bytes are sent."""
+        """Give the inputs of an execution whose bytes are sent."""
         return inputs if self.sends is None else [inputs[at] for at in self.sends]
 
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """The executions of one header that are under way, where they may be stacked.
+    """The counts of one header's executions, if they may be stacked.
 
-    Whoever has the turn to send changes `sent` and `latest`, the reading thread all else: neither needs its own lock.
+    Needs no lock of its own: only the thread that has the turn to send writes `sent` and `latest`, and only the reading
+    thread writes the others.
 
     Attributes:
-        sent: How many were sent, but for those that were withdrawn later.
+        sent: How many were sent, without those that were withdrawn later.
         latest: How many were sent together last.
-        answered: How many of these were answered.
-        spared_ms: By how much messages took longer of late than is negligible: what is to be gained by fewer of them.
+        answered: How many were answered, so that `sent - answered` are in flight.
+        spared_ms: By how much a message has lately taken longer than is negligible: what each message less saves.
     """
 
     sent: int = 0
@@ -61,42 +62,45 @@ class Flow:
     spared_ms: float = 0.0
 
     def learn(self, count: int, wire_ms: float, inference_ms: float) -> None:
-        """Count answers that came together, and learn from how long their message and their inference took."""
+        """Count answers that came together, and learn from the time that their message and their inference took."""
         self.answered += count
         self.spared_ms += (wire_ms - inference_ms * _NEGLIGIBLE - self.spared_ms) * _SMOOTHING
 
     @property
     def worthwhile(self) -> int:
-        """How many that wait are worth a message. The server is not to wait for those that keep its device busy."""
+        """How many waiting executions are worth a message: as many as are in flight, or 1 if no time is saved by that.
+
+        No more, so that the device need not wait for them once it has run those in flight.
+        """
         return max(self.sent - self.answered, 1) if self.spared_ms > 0 else 1
 
     @property
     def expected(self) -> int:
-        """How many are worth a message to whoever goes on submitting: where all are back, as many as went last."""
+        """The same for a thread that goes on submitting: if none is in flight, as many as were sent last."""
         return max(self.sent - self.answered or self.latest, 1) if self.spared_ms > 0 else 1
 
     def share_of(self, waiting: int) -> int:
-        """How many of those that wait are to go, once they are worth a message: half of what is in flight then.
+        """How many waiting executions to send once they are worth a message: half of those that wait or are in flight.
 
-        If all went, they would come back together, and this side and the server would take turns.
+        If all went, their answers would come back together, and the client and the server would take turns.
         """
         return min(waiting, (waiting + self.sent - self.answered + 1) // 2) if self.spared_ms > 0 else waiting
 
 
 class StreamExecution:
-    """An execution that may be sent on a stream, and on another one if that is lost.
+    """An execution that is sent on a stream, and perhaps on another one if that is lost.
 
     Attributes:
         inputs: The bytes of its inputs.
-        deliver: What is told of its outcome.
-        id: Its number on the stream. This and all that follows is of its latest sending.
-        encoded: Its header there.
-        byte_size: How many bytes its inputs have.
-        flow: What it is counted in once it is sent, if it may be stacked.
-        sent_at: When that was.
+        deliver: Called with its outcome.
+        id: Its number on the stream. This and the attributes below belong to its latest sending.
+        encoded: Its header on that stream.
+        byte_size: How many bytes of its inputs are sent.
+        flow: Where it is counted once it is sent, if it may be stacked.
+        sent_at: When it was sent and counted there, by the clock of `Gathering`.
     """
 
-    # One is made for every inference: what is set later is the class's until then.
+    # Each inference makes one, so attributes that are set later have their first values on the class.
     id = 0
     encoded = EncodedHeader(b"")
     byte_size = 0
@@ -111,15 +115,15 @@ class StreamExecution:
         return f"<{type(self).__name__} {self.id}: {self.byte_size} bytes>"
 
     def fail(self, outcome: Outcome) -> None:
-        """Deliver an error. Never raises: others wait to hear of theirs."""
+        """Deliver an error. Never raises, because the caller has the errors of other executions to deliver."""
         try:
             self.deliver(outcome, ())
-        except Exception:  # noqa: BLE001 - nobody is left who could be told
+        except Exception:  # noqa: BLE001 - there is nothing left to tell it to but the log
             _LOG.exception("%r could not be told that it failed: %s", self, outcome.error)
 
 
 def not_taken(raised: Exception) -> Outcome:
-    """Make an outcome of what `deliver` raised."""
+    """Make an outcome of the exception that `deliver` raised."""
     return Outcome(error=InferwireError(f"the answer came and could not be taken: {raised!r}"))
 
 

@@ -1,7 +1,7 @@
-"""TLS for a socket that one thread receives from while others send, with nobody waiting for anybody.
+"""TLS for a socket that one thread receives from while others send, without one waiting for another.
 
-Owns what has come and cannot be read yet. Python's own sockets with TLS are for one thread at a time, which keeps the
-others out while it waits for the peer; here nothing but the handshake waits.
+Owns received bytes that cannot be decrypted yet. A TLS socket of Python's own serves one thread at a time, and keeps
+the others out while that thread waits for the peer. Here only the handshake waits.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _ROOM_BYTES = 1 << 16
 
 
 class TlsLayer:
-    """What was agreed on with a peer. Whoever calls `seal` or `read_into` has to be the only one who does."""
+    """TLS with one peer. Its methods do no I/O and take no lock: the caller keeps their calls from overlapping."""
 
     def __init__(self, context: ssl.SSLContext, peer: socket.socket, host: str) -> None:
-        """Agree on it, on a socket that has a time-out.
+        """Shake hands with the peer, over a socket that has a timeout.
 
         Raises:
-            OSError: If the peer does not answer in time, speaks no TLS, or is not one that is trusted.
+            OSError: If the peer does not answer in time, speaks no TLS, or is not trusted.
         """
         self._came, self._goes = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._came, self._goes, server_hostname=host)
@@ -35,35 +35,36 @@ class TlsLayer:
         return f"<TlsLayer {self._tls.version()}>"
 
     def owed(self) -> Sequence[bytes]:
-        """Take what the layer itself has to tell the peer, mostly nothing."""
+        """Take the records that TLS itself has for the peer, usually none."""
         return (self._goes.read(),) if self._goes.pending else ()
 
     def seal(self, pieces: Iterable[WireBytes]) -> bytes:
-        """Encrypt what is to be sent."""
+        """Encrypt the pieces, and return the records to send."""
         for piece in pieces:
             if len(piece):
                 self._tls.write(piece)
         return self._goes.read()
 
     def read_into(self, room: memoryview, came: int | None = None) -> int | None:
-        """Decrypt some of what has come, and return how many bytes; 0 at the end, None where more has to come first.
+        """Decrypt received bytes, and return how many; 0 at the end, None if more must be received first.
 
         Args:
-            room: Where to put it.
-            came: How many bytes were received in the layer's own room since, if any were; 0 for the connection's end.
+            room: Where the decrypted bytes go.
+            came: How many bytes were received into `self.room` since the last call; 0 at the end of the connection,
+                None if nothing was received.
 
         Raises:
-            OSError: If it is not what the peer has sent.
+            OSError: If the bytes are not as the peer sent them.
         """
         if came is not None:
             self._take(came)
-        tls: Any = self._tls  # where there is room to put them it gives no bytes, though its types say so
+        tls: Any = self._tls  # with a buffer, `read` returns a count, though its type hints say bytes
         try:
             return tls.read(len(room), room)
         except ssl.SSLWantReadError:
             return None
         except ssl.SSLEOFError:
-            # Frames tell whether all was said, and not TLS.
+            # Whether the peer had said everything is told by the frames, not by TLS.
             return 0
 
     def _take(self, came: int) -> None:
@@ -80,7 +81,7 @@ class TlsLayer:
                 peer.sendall(self._goes.read())
                 self._take(peer.recv_into(self.room))
             except ssl.SSLError:
-                # The peer is told why.
+                # Send the alert that tells the peer why.
                 peer.sendall(self._goes.read())
                 raise
             else:
