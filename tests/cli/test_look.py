@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 from collections.abc import Generator
 from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 
 import pytest
-from tests.certificates import Authority
 from tests.front import Front
 
-from inferwire.errors import InferwireError, ServerUnavailable
+from inferwire.errors import InferwireError
 from inferwire.transport.credentials import Credentials
 from inferwire_cli.http_address import HttpAddress
 from inferwire_cli.server_http import ServerHttp
@@ -43,44 +40,6 @@ def test_what_answers_without_an_end_is_no_server_of_ours() -> None:
         endless = ServerHttp(HttpAddress(HOST, front.port), Credentials())
         with pytest.raises(InferwireError, match="is no inferwire server: / gave more than 64 MiB"):
             look(endless)
-
-
-@pytest.mark.timeout(60, method="signal")
-@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "TLS"])
-@pytest.mark.parametrize(
-    "beginnings",
-    [
-        [b"HTTP/1.1 200 OK\r\n\r\n"],
-        [b"HTTP/1.1 200 OK\r\nx: "],
-        [b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}", b"HTTP/1.1 200 OK\r\n\r\n"],
-    ],
-    ids=["a body", "headers", "the second connection's body"],
-)
-def test_what_goes_on_saying_a_little_is_not_listened_to_for_ever(
-    tmp_path: Path, beginnings: list[bytes], *, is_secure: bool
-) -> None:
-    authority, is_over, to_say = Authority(tmp_path), Event(), list(beginnings)
-    issued = authority.issue()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(issued.certificate, issued.key)
-
-    def answer(connection: socket.socket) -> None:
-        beginning = to_say.pop(0)
-        with suppress(OSError), context.wrap_socket(connection, server_side=True) if is_secure else connection as peer:
-            peer.recv(1 << 16)
-            peer.sendall(beginning)
-            while not beginning.endswith(b"{}") and not is_over.wait(0.01):
-                peer.sendall(b"a")
-
-    with closing(Front(answer)) as front:
-        address = HttpAddress(HOST, front.port, is_secure)
-        server = ServerHttp(address, Credentials(root_certificates=authority.root.read_bytes()))
-        sentence = f"^what answers at {address} has not said all within 0.5 s$"
-        try:
-            with pytest.raises(ServerUnavailable, match=sentence):
-                look(server, 0.5)
-        finally:
-            is_over.set()
 
 
 @pytest.fixture
