@@ -20,7 +20,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench bench-peer programs soak fuzz proto image clean
+.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench bench-peer programs soak fuzz versions proto image clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ soak: $(TOOLS) ## Some minutes of mixed load and faults; nothing may be left aft
 
 fuzz: $(TOOLS) ## Bytes nobody meant for every codec and REST call (some of them, longer: ARGS='--only rest --seconds 60')
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+versions: $(TOOLS) ## Run the tests with the oldest packages that may be, and with the newest (one of them: ARGS='--only oldest')
+	$(BIN)/python -m tests.versions $(ARGS)
 
 programs: $(TOOLS) ## Run programs of others against a server: openvino's, the protocol's, Prometheus (downloads 2 GB, once; with a torch for GPUs, 5)
 	$(BIN)/python -m tests.programs
