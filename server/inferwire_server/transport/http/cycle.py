@@ -147,6 +147,12 @@ class Cycle(RequestResponseCycle):
         """Whether events sent so come straight to the connection: else somebody between wants to see them."""
         return send == self.send
 
+    async def send(self, message: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - any event is taken
+        """Take an event of the answer."""
+        if self.waiting_for_100_continue:
+            self._answer_unasked()
+        await super().send(message)
+
     async def answer(self, headers: Headers, body: bytes) -> None:
         """Answer 200 with a whole body, written at once. The headers say its length, and nothing that a peer has sent.
 
@@ -156,6 +162,8 @@ class Cycle(RequestResponseCycle):
             await self.flow.drain()
         if self.disconnected:
             return
+        if self.waiting_for_100_continue:
+            self._answer_unasked()
         self.response_started = self.response_complete = True
         lines = [b"%b: %b\r\n" % header for header in (*self.default_headers, *headers)]
         if not self.keep_alive:
@@ -165,3 +173,12 @@ class Cycle(RequestResponseCycle):
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
+
+    def _answer_unasked(self) -> None:
+        """Have an answer before which nobody has asked for the body be the last, unless all of the body has come.
+
+        Whether the peer sends it nonetheless is open: some send their next request at once, which would be taken for it.
+        """
+        self.waiting_for_100_continue = False
+        if self.more_body:
+            self.close_after_answer()

@@ -298,7 +298,8 @@ class HttpProtocol(HttpToolsProtocol):
             access_log=self.access_log,
             default_headers=[*self.server_state.default_headers, self._around.ids.name(self.headers)],
             message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
+            # HTTP/1.0 knows no answer before the answer.
+            expect_100_continue=self.expect_100_continue and version != "1.0",
             keep_alive=not self._around.is_parting and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
