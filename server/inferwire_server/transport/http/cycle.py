@@ -177,7 +177,7 @@ class Cycle(RequestResponseCycle):
     def _answer_unasked(self) -> None:
         """Have an answer before which nobody has asked for the body be the last, unless all of the body has come.
 
-        Whether the peer sends it nonetheless is open: some send their next request at once, which would be taken for it.
+        Whether the peer still sends it is open: some send their next request at once, which would be taken for it.
         """
         self.waiting_for_100_continue = False
         if self.more_body:

@@ -12,7 +12,7 @@ from typing import Any, cast
 from urllib.parse import unquote
 from weakref import ref
 
-from httptools import HttpParserError, parse_url
+from httptools import HttpParserCallbackError, HttpParserError, parse_url
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -46,12 +46,17 @@ def _refusal(status: bytes, code: Code, sentence: str, further: bytes = b"") -> 
     return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, head, body)
 
 
+def _no_http(error: HttpParserError) -> bytes:
+    """Write an answer to what the parser does not take, with its reason; what our own checks refuse there has none."""
+    reason = "" if isinstance(error, HttpParserCallbackError) else f": {error}"
+    return _refusal(b"400 Bad Request", Code.INVALID_INPUT, f"what arrived is no HTTP/1.1 request{reason}")
+
+
 _HEAD_TOO_LONG = _refusal(
     b"431 Request Header Fields Too Large",
     Code.TOO_LARGE,
     f"the request line and headers, or what stands between parts of the body, are longer than {LONGEST_HEAD} bytes",
 )
-_NO_HTTP = _refusal(b"400 Bad Request", Code.INVALID_INPUT, "what arrived is no HTTP/1.1 request")
 _UNKNOWN_CODING = _refusal(
     b"501 Not Implemented",
     Code.UNIMPLEMENTED,
@@ -165,8 +170,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(_UNKNOWN_CODING)
         except NoSingleHost:
             self._refuse(_NO_SINGLE_HOST)
-        except HttpParserError:
-            self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
+        except HttpParserError as error:
+            self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _no_http(error))
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio asks for it
         """Close, unless an answer is due that is no work to be cancelled; TLS has one end for both directions."""
@@ -375,7 +380,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._end(answer if due.may_be_refused else b"")
 
     def _end(self, answer: bytes) -> None:
-        self.transport.write(answer)
+        if answer:
+            status, rest = answer.split(b"\r\n", 1)
+            date = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
+            self.transport.write(b"%b\r\n%b%b" % (status, date, rest))
         self.transport.close()
 
 
