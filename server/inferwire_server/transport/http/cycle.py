@@ -67,6 +67,11 @@ class Cycle(RequestResponseCycle):
         return not self.more_body
 
     @property
+    def has_much_body(self) -> bool:
+        """Whether so much of the body is gathered that its peer waits until the application takes it."""
+        return len(self.body) >= GATHERED_BODY
+
+    @property
     def may_be_refused(self) -> bool:
         """Whether an error can still be its answer: nothing of another is written."""
         return not self.response_started

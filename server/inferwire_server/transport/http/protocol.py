@@ -37,6 +37,7 @@ from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.responses import ELSEWHERE_AFTER_S, error_body
 from inferwire_server.transport.request_ids import RequestIds
 from inferwire_server.transport.stall_timer import StallTimer
+from inferwire_server.transport.turns import Turns
 
 
 def _refusal(status: bytes, code: Code, sentence: str, further: bytes = b"") -> bytes:
@@ -89,6 +90,9 @@ _MUCH = 16 * 1024
 _PIECE = 8 * 1024
 """How much is parsed at once of what may be many requests: each takes fifty times the bytes of its head."""
 
+_MANY_PARTS = 1024
+"""How many parts of bodies are taken at once. A chunk may be one byte, and a megabyte come in one turn of the loop."""
+
 
 @dataclass(slots=True)
 class HttpSurroundings:
@@ -100,6 +104,7 @@ class HttpSurroundings:
         lose: Told of each that is closed.
         state: Whoever works for them, and the headers of every answer, as uvicorn keeps them.
         ids: Name requests.
+        turns: When connections go on by which a body has come in more parts than are taken at once.
         is_parting: Whether callers are sent elsewhere: an answer is then the last on its connection.
     """
 
@@ -108,6 +113,7 @@ class HttpSurroundings:
     lose: Callable[[HttpProtocol], None]
     state: ServerState = field(default_factory=ServerState)
     ids: RequestIds = field(default_factory=RequestIds)
+    turns: Turns = field(default_factory=Turns)
     is_parting: bool = False
 
     def __repr__(self) -> str:
@@ -132,7 +138,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.pieces = 0
         self._stall = StallTimer()
         self._is_leaving = False
-        # What has come behind requests that wait for their turn.
+        # What has come behind requests that wait for their turn, or behind as many parts of a body as one go takes.
         self._behind = bytearray()
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -150,6 +156,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection, and tell whoever works for it."""
         super().connection_lost(exc)
+        self._around.turns.forget(self)
         self._requests.close()
         self._connection.lost()
         self._around.lose(self)
@@ -199,13 +206,20 @@ class HttpProtocol(HttpToolsProtocol):
         """Go on behind an answer. A connection that is idle keeps no body that nobody has asked for."""
         super().on_response_complete()
         self.cycle.drop_body()
-        if self._behind and not self.pipeline and not self.transport.is_closing():
-            behind = bytes(self._behind)
-            self._behind.clear()
-            self.data_received(behind)
-            self.flow.resume_reading()
+        if self._behind:
+            self.go_on()
         if self._connection.has_ended and self._due() is None:
             self.transport.close()
+
+    def go_on(self) -> None:
+        """Take what has come behind what was taken, unless requests still wait for their turn; read on behind that."""
+        if not self._behind or self.pipeline or self.transport.is_closing():
+            return
+        behind = bytes(self._behind)
+        self._behind.clear()
+        self.data_received(behind)
+        if not self.cycle.has_much_body:
+            self.flow.resume_reading()
 
     def leave(self) -> None:
         """Close the connection where no answer is due, else behind the answer."""
@@ -340,10 +354,15 @@ class HttpProtocol(HttpToolsProtocol):
             self._feed_pieces(rest)
 
     def _feed_pieces(self, data: bytes | memoryview) -> None:
-        """Parse what may be many requests, until some of them have to wait."""
+        """Parse what may be many requests, until some of them have to wait, or many parts of a body."""
+        last_part = self._requests.parts + _MANY_PARTS
         for at in range(0, len(data), _PIECE):
             if at and self.pipeline:
                 self._keep_behind(data[at:])
+                return
+            if self._requests.parts >= last_part:
+                self._keep_behind(data[at:])
+                self._around.turns.wait(self)
                 return
             self._requests.feed(data[at : at + _PIECE])
 
