@@ -121,6 +121,10 @@ class Cycle(RequestResponseCycle):
         """Have something else done behind the answer than to go on with the connection."""
         self.on_response = go_on
 
+    def abandon(self) -> None:
+        """Have a request that is never run leave its connection alone: one would keep the other."""
+        self.on_response = _do_nothing
+
     def breaking_off(self, end: Callable[[], None]) -> ASGIApp:
         """Give what is run for a request that breaks off, in place of the application: it ends the connection."""
 
@@ -187,3 +191,7 @@ class Cycle(RequestResponseCycle):
         self.waiting_for_100_continue = False
         if self.more_body:
             self.close_after_answer()
+
+
+def _do_nothing() -> None:
+    """Go on with nothing."""

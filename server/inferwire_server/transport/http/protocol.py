@@ -156,7 +156,11 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection, and tell whoever works for it."""
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
         self._around.turns.forget(self)
+        while self.pipeline:
+            waiting, _ = self.pipeline.pop()
+            cast("Cycle", waiting).abandon()
         self._requests.close()
         self._connection.lost()
         self._around.lose(self)

@@ -148,7 +148,8 @@ class RequestParser:
         """Take no notice of what comes."""
         if self._parser is not None:
             self._parser = None
-            del self._told  # they would keep one another until garbage is looked for
+            # They would keep one another until garbage is looked for.
+            del self._told, self.on_message_begin, self.on_url, self.on_header
 
     def on_headers_complete(self) -> None:
         """Begin a request, unless its peer offers another protocol: it is read again, then."""
