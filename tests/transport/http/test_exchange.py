@@ -139,6 +139,16 @@ async def test_an_answer_before_which_nobody_has_asked_for_the_body_is_the_last(
         writer.close()
 
 
+async def test_an_answer_before_the_end_of_a_body_whose_length_nobody_knows_is_the_last() -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        assert b"\r\nconnection: close\r\n" in await reader.readuntil(b"hello")
+        writer.write(b"0\r\n\r\n" + GET)
+        assert await reader.read() == b""
+        writer.close()
+
+
 async def test_who_has_sent_its_body_unasked_goes_on() -> None:
     async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
         reader, writer = await connect(server)

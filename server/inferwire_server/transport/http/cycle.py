@@ -13,6 +13,8 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from inferwire_server.transport.http.connection import Connection
 from inferwire_server.transport.http.exchange import Body, Headers
+from inferwire_server.transport.http.long_body import LONG
+from inferwire_server.transport.http.request_headers import stated_length
 from inferwire_server.transport.request_ids import HEADER
 
 GATHERED_BODY = 1024 * 1024
@@ -158,8 +160,8 @@ class Cycle(RequestResponseCycle):
 
     async def send(self, message: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - any event is taken
         """Take an event of the answer."""
-        if self.waiting_for_100_continue:
-            self._answer_unasked()
+        if self.more_body:
+            self._answer_early()
         await super().send(message)
 
     async def answer(self, headers: Headers, body: bytes) -> None:
@@ -171,8 +173,8 @@ class Cycle(RequestResponseCycle):
             await self.flow.drain()
         if self.disconnected:
             return
-        if self.waiting_for_100_continue:
-            self._answer_unasked()
+        if self.more_body:
+            self._answer_early()
         self.response_started = self.response_complete = True
         lines = [b"%b: %b\r\n" % header for header in (*self.default_headers, *headers)]
         if not self.keep_alive:
@@ -183,13 +185,14 @@ class Cycle(RequestResponseCycle):
             self.transport.close()
         self.on_response()
 
-    def _answer_unasked(self) -> None:
-        """Have an answer before which nobody has asked for the body be the last, unless all of the body has come.
+    def _answer_early(self) -> None:
+        """Have an answer before the end of the body be the last, where the rest may never come, or is long.
 
-        Whether the peer still sends it is open: some send their next request at once, which would be taken for it.
+        Nobody sends it who has not been asked to: some send their next request at once, which would be taken for it. Of
+        a long one some do not send the rest, and HAProxy then sends the next caller's request in its place.
         """
-        self.waiting_for_100_continue = False
-        if self.more_body:
+        if self.waiting_for_100_continue or not 0 < stated_length(self.scope) < LONG:
+            self.waiting_for_100_continue = False
             self.close_after_answer()
 
 
