@@ -20,6 +20,7 @@ from tests.transport.http.connections import BROKEN, GET, MUCH, AnswersLater, an
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.exchange import Body, exchange_of
+from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.server import HttpServer, http_server
 
 
@@ -112,6 +113,59 @@ async def test_nothing_behind_a_last_answer_that_came_early_is_worked_for() -> N
         assert await reader.read() == b""
         writer.close()
     assert asked == ["POST"]
+
+
+EXPECTS = GET.replace(b": x", b": x\r\nexpect: 100-continue\r\ncontent-length: 4")
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("sends", [b"body", b""])
+async def test_an_answer_before_which_nobody_has_asked_for_the_body_is_the_last(sends: bytes, *, at_once: bool) -> None:
+    """Go's client, for one, sends no body behind it, and its next request at once, where the connection stays open."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            await send(message)
+
+        await answers(b"hello")(scope, receive, send if at_once else sending)
+
+    timeouts = RequestTimeouts(body_s=0.0, look_s=0.01)
+    async with http_server(app, "127.0.0.1", 0, timeouts=timeouts) as server:
+        reader, writer = await connect(server)
+        writer.write(EXPECTS)
+        assert b"\r\nconnection: close\r\n" in await reader.readuntil(b"hello")
+        writer.write(sends)
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_an_answer_before_the_end_of_a_body_whose_length_nobody_knows_is_the_last() -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(BROKEN[:-9])
+        assert b"\r\nconnection: close\r\n" in await reader.readuntil(b"hello")
+        writer.write(b"0\r\n\r\n" + GET)
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_who_has_sent_its_body_unasked_goes_on() -> None:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(EXPECTS + b"body" + GET)
+        for _ in range(2):
+            assert b"connection" not in await reader.readuntil(b"hello")
+        writer.close()
+
+
+async def test_who_speaks_http_1_0_is_told_nothing_before_its_answer() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await answers(bytes(await read_undecoded(Request(scope, receive), 4)))(scope, receive, send)
+
+    async with http_server(app, "127.0.0.1", 0) as server:
+        answer = await raw(server, EXPECTS.replace(b"1.1", b"1.0") + b"body")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"body")
 
 
 async def test_an_answer_that_breaks_off_ends_its_connection_with_the_body() -> None:

@@ -199,7 +199,8 @@ async def test_a_peer_that_asks_whether_to_send_a_body_is_told_to(body: bytes) -
         writer.close()
 
 
-async def test_a_body_that_nobody_wants_is_kept_nowhere_and_the_connection_goes_on() -> None:
+async def test_the_connection_goes_on_behind_a_short_body_that_nobody_wants_and_ends_with_a_long_one() -> None:
+    """Some do not send the rest of a long one, and HAProxy another caller's request in its place."""
     calls = 0
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -209,12 +210,14 @@ async def test_a_body_that_nobody_wants_is_kept_nowhere_and_the_connection_goes_
 
     async with http_server(app, "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
-        writer.write(head(BODY))
-        assert (await reader.readuntil(b"\r\n\r\n1")).startswith(b"HTTP/1.1 200 ")
-        writer.write(BODY)
-        writer.write(GET)
-        assert (await reader.readuntil(b"\r\n\r\n2")).startswith(b"HTTP/1.1 200 ")
+        writer.write(head(BODY[: LONG - 1]))
+        assert b"connection" not in await reader.readuntil(b"\r\n\r\n1")
+        writer.write(BODY[: LONG - 1] + head(BODY))
+        assert b"\r\nconnection: close\r\n" in await reader.readuntil(b"\r\n\r\n2")
+        writer.write(BODY + GET)
+        assert await reader.read() == b""
         writer.close()
+    assert calls == 2
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
@@ -348,8 +351,9 @@ async def test_an_idle_connection_keeps_nothing_of_a_body(app: ASGIApp, is_at_on
                     writer.write(BODY[1:])
                 await reader.readuntil(b"\r\n\r\nok")
                 await reaches(lambda: rooms[0]() is None)
-                writer.write(GET)
-                await reader.readuntil(b"\r\n\r\nok")
+                if app in (reads, takes_none):
+                    writer.write(GET)
+                    await reader.readuntil(b"\r\n\r\nok")
                 writer.close()
     finally:
         gc.enable()
@@ -375,18 +379,19 @@ async def test_who_reads_a_body_behind_the_answer_is_told_that_there_is_none() -
 
 async def test_a_connection_is_idle_only_behind_the_end_of_a_body() -> None:
     """An answer may come before the body has: what is waited for then is not the next request."""
+    short = BODY[:100]
     async with http_server(asks_for_none, "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
         await reaches(lambda: bool(server.connections))
         (connection,) = server.connections
-        writer.write(head(BODY))
+        writer.write(head(short))
         await reader.readuntil(b"\r\n\r\nok")
         idle = connection.timeout_keep_alive_task
         assert idle is not None
-        writer.write(BODY[:-1])
+        writer.write(short[:-1])
         await reaches(lambda: connection.timeout_keep_alive_task is None)
         assert idle.cancelled()
-        writer.write(BODY[-1:])
+        writer.write(short[-1:])
         await reaches(lambda: connection.timeout_keep_alive_task is not None)
         writer.close()
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import struct
 from contextlib import suppress
 from pathlib import Path
+from weakref import ref
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 from tests.certificates import Authority
 from tests.transport.http.connections import (
+    BROKEN,
     GET,
     MUCH,
     AnswersLater,
@@ -67,6 +70,38 @@ async def test_a_peer_that_goes_while_its_answer_waits_is_forgotten() -> None:
         await reaches(is_gone(server))
 
 
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("request_", [b"GET / HT", GET, b"\0garbage", BROKEN, GET * 100])
+async def test_nothing_of_a_connection_that_has_gone_is_left_for_garbage_collection(
+    request_: bytes, *, resets: bool
+) -> None:
+    app = answers(MUCH if request_ == GET * 100 else b"hello")
+    async with http_server(app, "127.0.0.1", 0) as server:
+        _, writer = await connect(server)
+        await reaches(lambda: bool(server.connections))
+        gone = ref(server.connections[0])
+        writer.write(request_)
+        for _ in range(20):
+            await a_go_of_the_loop()
+        waiting = [ref(cycle) for connection in server.connections for cycle, _ in connection.pipeline]
+        assert bool(waiting) == (request_ == GET * 100)
+        gc.disable()
+        try:
+            if resets:
+                reset_when_closed(writer)
+            writer.transport.abort()
+            await reaches(is_gone(server))
+            await reaches(lambda: gone() is None and not any(each() for each in waiting))
+        finally:
+            gc.enable()
+
+
+def reset_when_closed(writer: asyncio.StreamWriter) -> None:
+    """Have the system reset the connection instead of saying that no more comes."""
+    peer: socket.socket = writer.get_extra_info("socket")
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
 async def ask_and_leave(
     server: HttpServer, begun: asyncio.Event, ended: asyncio.Event, request: bytes = GET, *, resets: bool = False
 ) -> None:
@@ -75,8 +110,7 @@ async def ask_and_leave(
     writer.write(request)
     await begun.wait()
     if resets:
-        peer: socket.socket = writer.get_extra_info("socket")
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        reset_when_closed(writer)
     writer.close()
     async with asyncio.timeout(10):
         await ended.wait()

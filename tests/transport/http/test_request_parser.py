@@ -247,7 +247,7 @@ def test_one_that_is_closed_tells_nothing_and_is_gone_without_garbage_collection
     gc.disable()
     try:
         gone = ref(listener)
-        del listener, parser
+        del listener  # who often keeps the parser, as this test does
         assert gone() is None
     finally:
         gc.enable()

@@ -284,10 +284,19 @@ async def test_a_body_that_is_encoded_for_the_transfer_is_not_taken_for_another(
     assert b'"code":"UNIMPLEMENTED"' in answer
 
 
-async def test_what_is_no_http_is_refused_in_json(rest: Rest) -> None:
-    answer = await raw(rest, b"\x16\x03\x01 hello\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b'"error":"what arrived is no HTTP/1.1 request"' in answer
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (b"\x16\x03\x01 hello\r\n\r\n", b": Invalid method encountered"),
+        (b"GET /v2/models/gr\xc3\xb6\xc3\x9fe HTTP/1.1\r\nhost: x\r\n\r\n", b": Invalid char in url path"),
+        (b"POST /v2 HTTP/1.1\r\nhost: x\r\ncontent-length: 1, 1\r\n\r\n", b": Invalid character in Content-Length"),
+        (b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n", b""),
+    ],
+)
+async def test_what_is_no_http_is_refused_in_json_with_the_reason(rest: Rest, request_: bytes, reason: bytes) -> None:
+    answer = await raw(rest, request_)
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\ndate: ")
+    assert b'"error":"what arrived is no HTTP/1.1 request%b"' % reason in answer
 
 
 @pytest.mark.parametrize("hosts", [b"", b"host: x\r\nhost: x\r\n"])

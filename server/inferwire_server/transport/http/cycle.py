@@ -13,6 +13,8 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from inferwire_server.transport.http.connection import Connection
 from inferwire_server.transport.http.exchange import Body, Headers
+from inferwire_server.transport.http.long_body import LONG
+from inferwire_server.transport.http.request_headers import stated_length
 from inferwire_server.transport.request_ids import HEADER
 
 GATHERED_BODY = 1024 * 1024
@@ -67,6 +69,11 @@ class Cycle(RequestResponseCycle):
         return not self.more_body
 
     @property
+    def has_much_body(self) -> bool:
+        """Whether so much of the body is gathered that its peer waits until the application takes it."""
+        return len(self.body) >= GATHERED_BODY
+
+    @property
     def may_be_refused(self) -> bool:
         """Whether an error can still be its answer, because nothing of another answer is written."""
         return not self.response_started
@@ -116,6 +123,10 @@ class Cycle(RequestResponseCycle):
         """Have this called after the answer, in place of going on with the connection."""
         self.on_response = go_on
 
+    def abandon(self) -> None:
+        """Have a request that is never run leave its connection alone: one would keep the other."""
+        self.on_response = _do_nothing
+
     def breaking_off(self, end: Callable[[], None]) -> ASGIApp:
         """Give what is run for a request that breaks off, in place of the application: it ends the connection."""
 
@@ -147,6 +158,12 @@ class Cycle(RequestResponseCycle):
         """Whether `send` leads straight to the connection: otherwise something in between wants to see the events."""
         return send == self.send
 
+    async def send(self, message: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - any event is taken
+        """Take an event of the answer."""
+        if self.more_body:
+            self._answer_early()
+        await super().send(message)
+
     async def answer(self, headers: Headers, body: bytes) -> None:
         """Answer 200 with a whole body, written at once. The headers say its length, and nothing that a peer has sent.
 
@@ -156,6 +173,8 @@ class Cycle(RequestResponseCycle):
             await self.flow.drain()
         if self.disconnected:
             return
+        if self.more_body:
+            self._answer_early()
         self.response_started = self.response_complete = True
         lines = [b"%b: %b\r\n" % header for header in (*self.default_headers, *headers)]
         if not self.keep_alive:
@@ -165,3 +184,17 @@ class Cycle(RequestResponseCycle):
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
+
+    def _answer_early(self) -> None:
+        """Have an answer before the end of the body be the last, where the rest may never come, or is long.
+
+        Nobody sends it who has not been asked to: some send their next request at once, which would be taken for it. Of
+        a long one some do not send the rest, and HAProxy then sends the next caller's request in its place.
+        """
+        if self.waiting_for_100_continue or not 0 < stated_length(self.scope) < LONG:
+            self.waiting_for_100_continue = False
+            self.close_after_answer()
+
+
+def _do_nothing() -> None:
+    """Go on with nothing."""

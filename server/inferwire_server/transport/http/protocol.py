@@ -12,7 +12,7 @@ from typing import Any, cast
 from urllib.parse import unquote
 from weakref import ref
 
-from httptools import HttpParserError, parse_url
+from httptools import HttpParserCallbackError, HttpParserError, parse_url
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -37,6 +37,7 @@ from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.responses import ELSEWHERE_AFTER_S, error_body
 from inferwire_server.transport.request_ids import RequestIds
 from inferwire_server.transport.stall_timer import StallTimer
+from inferwire_server.transport.turns import Turns
 
 
 def _refusal(status: bytes, code: Code, sentence: str, further: bytes = b"") -> bytes:
@@ -46,12 +47,17 @@ def _refusal(status: bytes, code: Code, sentence: str, further: bytes = b"") -> 
     return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, head, body)
 
 
+def _no_http(error: HttpParserError) -> bytes:
+    """Write an answer to what the parser does not take, with its reason; what our own checks refuse there has none."""
+    reason = "" if isinstance(error, HttpParserCallbackError) else f": {error}"
+    return _refusal(b"400 Bad Request", Code.INVALID_INPUT, f"what arrived is no HTTP/1.1 request{reason}")
+
+
 _HEAD_TOO_LONG = _refusal(
     b"431 Request Header Fields Too Large",
     Code.TOO_LARGE,
     f"the request line and headers, or what stands between parts of the body, are longer than {LONGEST_HEAD} bytes",
 )
-_NO_HTTP = _refusal(b"400 Bad Request", Code.INVALID_INPUT, "what arrived is no HTTP/1.1 request")
 _UNKNOWN_CODING = _refusal(
     b"501 Not Implemented",
     Code.UNIMPLEMENTED,
@@ -84,6 +90,9 @@ _MUCH = 16 * 1024
 _PIECE = 8 * 1024
 """How much is parsed at once of what may be many requests: each takes fifty times the bytes of its head."""
 
+_MANY_PARTS = 1024
+"""How many parts of bodies are taken at once. A chunk may be one byte, and a megabyte come in one turn of the loop."""
+
 
 @dataclass(slots=True)
 class HttpSurroundings:
@@ -95,6 +104,7 @@ class HttpSurroundings:
         lose: Called with each that is closed.
         state: The tasks that work for them, and the headers of every answer, as uvicorn keeps them.
         ids: Gives requests their ids.
+        turns: When a connection goes on whose body has come in more parts than are taken at once.
         is_parting: Whether callers are sent elsewhere: an answer is then the last on its connection.
     """
 
@@ -103,6 +113,7 @@ class HttpSurroundings:
     lose: Callable[[HttpProtocol], None]
     state: ServerState = field(default_factory=ServerState)
     ids: RequestIds = field(default_factory=RequestIds)
+    turns: Turns = field(default_factory=Turns)
     is_parting: bool = False
 
     def __repr__(self) -> str:
@@ -127,7 +138,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.pieces = 0
         self._stall = StallTimer()
         self._is_leaving = False
-        # What was received behind requests that wait for their turn. It is not parsed yet.
+        # What was received behind requests that wait for their turn, or behind as many parts of a body as are taken at
+        # once. It is not parsed yet.
         self._behind = bytearray()
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -145,6 +157,11 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection, and tell the request that watches it."""
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._around.turns.forget(self)
+        while self.pipeline:
+            waiting, _ = self.pipeline.pop()
+            cast("Cycle", waiting).abandon()
         self._requests.close()
         self._connection.lost()
         self._around.lose(self)
@@ -165,8 +182,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(_UNKNOWN_CODING)
         except NoSingleHost:
             self._refuse(_NO_SINGLE_HOST)
-        except HttpParserError:
-            self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _NO_HTTP)
+        except HttpParserError as error:
+            self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _no_http(error))
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio asks for it
         """Close, unless an answer is due for which no work would have to be cancelled. With TLS, always close.
@@ -197,13 +214,20 @@ class HttpProtocol(HttpToolsProtocol):
         """Go on after an answer. Drop a body that the application did not ask for: an idle connection keeps none."""
         super().on_response_complete()
         self.cycle.drop_body()
-        if self._behind and not self.pipeline and not self.transport.is_closing():
-            behind = bytes(self._behind)
-            self._behind.clear()
-            self.data_received(behind)
-            self.flow.resume_reading()
+        if self._behind:
+            self.go_on()
         if self._connection.has_ended and self._due() is None:
             self.transport.close()
+
+    def go_on(self) -> None:
+        """Take what has come behind what was taken, unless requests still wait for their turn; read on behind that."""
+        if not self._behind or self.pipeline or self.transport.is_closing():
+            return
+        behind = bytes(self._behind)
+        self._behind.clear()
+        self.data_received(behind)
+        if not self.cycle.has_much_body:
+            self.flow.resume_reading()
 
     def leave(self) -> None:
         """Close the connection: after the answer if one is due, else at once."""
@@ -302,7 +326,8 @@ class HttpProtocol(HttpToolsProtocol):
             access_log=self.access_log,
             default_headers=[*self.server_state.default_headers, self._around.ids.name(self.headers)],
             message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
+            # HTTP/1.0 knows no answer before the answer.
+            expect_100_continue=self.expect_100_continue and version != "1.0",
             keep_alive=not self._around.is_parting and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
@@ -338,10 +363,15 @@ class HttpProtocol(HttpToolsProtocol):
             self._feed_pieces(rest)
 
     def _feed_pieces(self, data: bytes | memoryview) -> None:
-        """Parse what may be many requests, until some of them have to wait."""
+        """Parse what may be many requests, until some of them have to wait, or many parts of a body."""
+        last_part = self._requests.parts + _MANY_PARTS
         for at in range(0, len(data), _PIECE):
             if at and self.pipeline:
                 self._keep_behind(data[at:])
+                return
+            if self._requests.parts >= last_part:
+                self._keep_behind(data[at:])
+                self._around.turns.wait(self)
                 return
             self._requests.feed(data[at : at + _PIECE])
 
@@ -378,7 +408,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._end(answer if due.may_be_refused else b"")
 
     def _end(self, answer: bytes) -> None:
-        self.transport.write(answer)
+        if answer:
+            status, rest = answer.split(b"\r\n", 1)
+            date = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
+            self.transport.write(b"%b\r\n%b%b" % (status, date, rest))
         self.transport.close()
 
 

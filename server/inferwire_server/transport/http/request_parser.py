@@ -66,6 +66,7 @@ class RequestParser:
 
     Attributes:
         is_in_head: Whether what comes next is of a head.
+        parts: How many parts of bodies have come.
         on_message_begin: Called by httptools, as all that begins with `on_` is.
     """
 
@@ -79,12 +80,14 @@ class RequestParser:
         "on_header",
         "on_message_begin",
         "on_url",
+        "parts",
     )
 
     def __init__(self, told: Told) -> None:
         self._told = told
         self.on_message_begin, self.on_url, self.on_header = told.on_message_begin, told.on_url, told.on_header
         self.is_in_head = True
+        self.parts = 0
         self._received = 0
         self._unframed = 0
         self._offer = b""
@@ -145,7 +148,8 @@ class RequestParser:
         """Ignore what comes."""
         if self._parser is not None:
             self._parser = None
-            del self._told  # else each would keep the other until the garbage collector runs
+            # Else each would keep the other until the garbage collector runs.
+            del self._told, self.on_message_begin, self.on_url, self.on_header
 
     def on_headers_complete(self) -> None:
         """Begin a request. If its peer offers another protocol, its head is read again without the offer instead."""
@@ -163,6 +167,7 @@ class RequestParser:
 
     def on_body(self, body: bytes) -> None:
         """Go on with a body."""
+        self.parts += 1
         self._unframed = -self._received
         self._told.on_body(body)
 
