@@ -38,6 +38,9 @@ SUITES = (
 )
 """The tests of what is installed, and not those of the checkout's files."""
 
+OF_THE_CHECKOUT = "tests/proto/test_stubs_fresh.py"
+"""A test among them that is one of the checkout's files all the same, and needs their tools."""
+
 
 def uv() -> Path:
     """Give the tool that resolves and installs, and install it first if it is not there."""
@@ -78,8 +81,8 @@ def main() -> int:
     failed: list[str] = []
     for age in ages:
         print(f"running the tests with the {age} packages", flush=True)
-        command = [environment(age) / "bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *given.suites]
-        if subprocess.run(command, cwd=ROOT, check=False).returncode:
+        command = [environment(age) / "bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        if subprocess.run([*command, "--ignore", OF_THE_CHECKOUT, *given.suites], cwd=ROOT, check=False).returncode:
             failed.append(age)
     print(f"failed with the {' and the '.join(failed)} packages" if failed else f"passed: {', '.join(ages)}")
     return 1 if failed else 0
