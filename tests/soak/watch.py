@@ -75,7 +75,7 @@ def samples(server: ServerProcess, name: str, label: str = "") -> dict[Labels, f
 
 
 def miscounted(server: ServerProcess) -> list[str]:
-    """Say of which models as many jobs were submitted as have not ended."""
+    """Name the models of which not as many jobs have ended as were submitted."""
     submitted = samples(server, "inferwire_submitted_jobs_total")
     ended = samples(server, "inferwire_jobs_total")
     return [
