@@ -1,4 +1,4 @@
-"""Models of a server that is not there: each test ends the executions itself."""
+"""Models of a fake server: each test ends the executions itself."""
 
 from __future__ import annotations
 
