@@ -1,4 +1,4 @@
-"""Enumerations whose members compare and order as those of openvino's."""
+"""Enumerations whose members compare and order as those of openvino."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def as_layout(value: object) -> Layout | None:
 
 
 def fits(layout: Layout, shape: PartialShape) -> bool:
-    """Tell whether a layout can have as many dimensions as a shape; a dynamic rank, or no names at all, fit any."""
+    """Tell whether a layout can have as many dimensions as a shape: an empty one and a dynamic rank always can."""
     if layout.empty or shape.rank.is_dynamic:
         return True
     names = _parse(str(layout))

@@ -168,7 +168,7 @@ class PartialShape(Unpicklable):
         return Shape([each.min_length for each in self._dimensions or []])
 
     def get_max_shape(self) -> Shape:
-        """Give the shape of the largest lengths, 2**63 - 1 for one without a bound.
+        """Give the shape of the largest lengths, 2**63 - 1 for a length without a bound.
 
         Mirrors `openvino.PartialShape.get_max_shape`.
         """
