@@ -1,4 +1,4 @@
-"""The thread for what holds the GIL, which a test keeps busy, so that what is handed to it waits."""
+"""The thread for calls that hold the GIL, which a test keeps busy, so that further calls on it wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inferwire_server.gil_thread import GilThread
 
 @asynccontextmanager
 async def occupied(thread: GilThread) -> AsyncGenerator[Callable[[int], Awaitable[None]], None]:
-    """Keep the thread busy meanwhile, and give what waits until so many calls wait for it."""
+    """Keep the thread busy in the block, and give a function that waits until so many calls wait for the thread."""
     may_go = Event()
     occupying = asyncio.ensure_future(thread.run(may_go.wait))
 

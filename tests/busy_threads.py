@@ -1,4 +1,4 @@
-"""Threads of a loop that a test keeps busy, so that what is handed to them waits."""
+"""Threads of a loop that a test keeps busy, so that further work for them waits."""
 
 from __future__ import annotations
 

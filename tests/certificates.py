@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of their own, and what it issues."""
+"""Certificates for tests: an authority of their own, and certificates that it issues."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class Authority:
 
     @property
     def trusting(self) -> ssl.SSLContext:
-        """What a client verifies servers with."""
+        """Give the context with which a client verifies servers."""
         return ssl.create_default_context(cafile=self.root)

@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry's: takes spans by OTLP over HTTP, on a port of this machine."""
+"""A collector of OpenTelemetry: takes spans by OTLP over HTTP, on a port of this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT_S = 20
 
 
 class Collected(NamedTuple):
-    """A span as it came."""
+    """A span as it was received."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ class Collected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """Where spans are sent, and what has come; it answers while `answers` is set."""
+    """The address to send spans to, and the spans received; it answers while `answers` is set."""
 
     address: str
     spans: SimpleQueue[Collected]

@@ -1,4 +1,4 @@
-"""What holds for every test: signals are heard, as in a terminal. And what tests of several folders use."""
+"""Settings for every test, such as that signals have their usual effect, and fixtures of several folders."""
 
 import asyncio
 import gc
@@ -16,26 +16,26 @@ import trustme
 from hypothesis import HealthCheck, settings
 from tests.busy_threads import BusyThreads
 
-# What a shell starts in the background ignores the first two, and what nohup starts the third; all that it starts in
-# turn would as well.
+# A process that a shell starts in the background ignores the first two, and one that nohup starts the third; so would
+# the processes that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# No test is about how long it takes, and on a busy machine any may take long.
+# No test checks how long something takes, and on a busy machine any may take long.
 settings.register_profile("untimed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 
 def pytest_collection_finish() -> None:
-    """Keep the tests themselves out of each collection of garbage: there are ten thousand, and it looks at them all."""
+    """Exempt the tests themselves, which are ten thousand, from garbage collection: each run would visit them all."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 async def threads() -> AsyncGenerator[BusyThreads, None]:
-    """A single thread for what would hold the loop."""
+    """A single thread for work that would block the loop."""
     with ThreadPoolExecutor(1) as executor:
         asyncio.get_running_loop().set_default_executor(executor)
         busy = BusyThreads(executor)
@@ -45,20 +45,20 @@ async def threads() -> AsyncGenerator[BusyThreads, None]:
 
 @pytest.fixture(scope="session")
 def private_ca() -> trustme.CA:
-    """One that no public authority knows."""
+    """A certificate authority that no public one knows."""
     return trustme.CA()
 
 
 @pytest.fixture
 def roots(tmp_path: Path, private_ca: trustme.CA) -> Path:
-    """The certificate by which those are trusted that it has signed."""
+    """The authority's certificate, by which clients trust the certificates that it has signed."""
     private_ca.cert_pem.write_to_path(tmp_path / "roots.pem")
     return tmp_path / "roots.pem"
 
 
 @pytest.fixture
 def readable_by_all() -> Generator[Path]:
-    """A repository that users without rights may read; pytest's own folders are not for them."""
+    """A folder that users without rights may read, which pytest's own folders are not."""
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -66,7 +66,7 @@ def readable_by_all() -> Generator[Path]:
 
 @pytest.fixture
 def short_folder() -> Generator[Path]:
-    """Where paths are short enough for Unix sockets; pytest's own folders may be too deep, and are numbered."""
+    """A folder whose path is short enough for Unix sockets; pytest's own folders may be too deep, and are numbered."""
     with TemporaryDirectory() as folder:
         yield Path(folder)
 
@@ -83,7 +83,7 @@ def little_memory() -> Generator[None]:
 
 @contextmanager
 def without_rights() -> Generator[None]:
-    """Be a user whom permissions hold for."""
+    """Run the block as a user who is bound by permissions, as root is not."""
     user = os.geteuid()
     os.seteuid(user or 65534)
     try:

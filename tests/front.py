@@ -1,4 +1,4 @@
-"""A port in front of a server's: whoever stands there takes each connection, on a thread of its own."""
+"""A port in front of a server's: a test's function takes each connection, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Front:
 
 
 def hand_on(source: socket.socket, target: socket.socket) -> None:
-    """Hand on what comes until it ends, and the end."""
+    """Pass on the bytes of a socket to another until they end, and then the end."""
     with suppress(OSError):
         while data := source.recv(1 << 16):
             target.sendall(data)

@@ -1,4 +1,4 @@
-"""Tests that need an address of IPv6: a kernel may know it and have none, as in many containers."""
+"""Tests that need an address of IPv6: a kernel may support IPv6 and have no address, as in many containers."""
 
 from __future__ import annotations
 

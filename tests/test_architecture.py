@@ -1,4 +1,4 @@
-"""The import rule: what each folder may know of the others, read from the sources without running them."""
+"""The import rules: what each folder may import of the others, read from the sources without running them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HTTP2 = f"{SERVER_TRANSPORT}.http2"
 CLIENT_TRANSPORT = "inferwire.transport"
 CLI = "inferwire_cli"
 COMMANDS = ("bench", "demo", "infer", "models", "top")
-"""The packages of the commands: what is in them is imported when one is called, but for their own `__init__`."""
+"""The packages of the commands. Of each, only `__init__` is imported before the command is called."""
 CLIENT_LAYERS = tuple(
     tuple(f"inferwire.{name}" for name in layer.split())
     for layer in (
@@ -69,17 +69,17 @@ SERVER_FOLDERS = {
     ),
     "workers": "host process settings crew log_lines",
 }
-"""The server's folders, and what each may know of the server beside `errors`: other folders, without those in them, and
-modules that stand beside the folders. `transport` alone is the modules that stand beside its folders."""
+"""The server's folders, and what each may import of the server besides `errors`: other folders, without those in them,
+and modules beside the folders. The entry `transport` means only the modules beside its folders."""
 OPEN_INFERENCE = "inferwire_server.open_inference"
 OIP_STUBS = f"{OPEN_INFERENCE}.stubs"
 WEB = ("fastapi", "starlette", "uvicorn")
 CLOCKS_AND_THREADS = ("asyncio", "threading", "concurrent", "multiprocessing", "time", "socket")
 OPENVINO_BACKEND = "inferwire_server.openvino_backend"
 MANY_MODULES = 10
-"""A folder of so many says what each of them is for."""
+"""A folder with so many modules says in its docstring what each of them is for."""
 MIRROR = ROOT / "client/inferwire"
-"""Its docstring is for its users: what is in it is said in docs/architecture.md."""
+"""Its docstring is for its users: docs/architecture.md describes its modules."""
 
 CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "openvino")
 """What the client may import besides the standard library; `openvino` has a rule of its own."""
@@ -87,7 +87,7 @@ CLIENT_NEEDS = ("numpy", "grpc", "google", "inferwire", "inferwire_proto", "open
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One imported name, where it stands, and whether the import waits for a call or is for type checkers alone."""
+    """One imported name, its place, and whether the import waits for a call or is only for type checkers."""
 
     importer: str
     name: str
@@ -99,7 +99,7 @@ class Import:
         return any(self.name == package or self.name.startswith(package + ".") for package in packages)
 
     def __str__(self) -> str:
-        """Say it as a failed test should."""
+        """Describe the import for a failed test."""
         return f"{self.importer}:{self.line} imports {self.name}"
 
 
@@ -155,15 +155,15 @@ def all_imports() -> tuple[Import, ...]:
 
 
 def server_folder(module: str) -> str | None:
-    """Give the innermost of `SERVER_FOLDERS` that a module lies in; None for what stands beside them."""
+    """Give the innermost of `SERVER_FOLDERS` that a module lies in; None for a module beside them."""
     return max((name for name in SERVER_FOLDERS if lies_in(module, f"inferwire_server.{name}")), key=len, default=None)
 
 
-# The rules: each takes an import and says whether it breaks it.
+# The rules: each takes an import and says whether the import breaks it.
 
 
 def contract_knows_nobody(found: Import) -> bool:
-    """Keep the contract below everyone who shares it."""
+    """Let the contract import none of those who share it, nor gRPC or OpenVINO."""
     return lies_in(found.importer, "inferwire_proto") and found.is_of(
         "inferwire", "inferwire_server", "inferwire_cli", "grpc", "openvino"
     )
@@ -189,7 +189,7 @@ def client_layers_know_those_below(found: Import) -> bool:
 
 
 def transport_is_reached_by_its_protocol(found: Import) -> bool:
-    """Let what users hold know what a transport is told and gives, and `Core` and the commands alone make one."""
+    """Let all but `Core`, the drop-in and the commands know a transport only by its protocol."""
     seam = [f"{CLIENT_TRANSPORT}.{name}" for name in ("protocol", "executions", "descriptions", "lent_memory")]
     makes_one = lies_in(found.importer, CLIENT_TRANSPORT, "inferwire.core", "inferwire.drop_in", "inferwire_cli")
     return found.is_of(CLIENT_TRANSPORT) and not (makes_one or found.is_of(*seam))
@@ -201,7 +201,7 @@ def server_folders_know_those_listed(found: Import) -> bool:
     if own is None or not found.is_of("inferwire_server") or server_folder(found.name) == own:
         return False
     names = [f"inferwire_server.{name}" for name in ("errors", *SERVER_FOLDERS[own].split())]
-    # Of a folder its own modules, and not the folders in it; of an `engine.backend` that module alone.
+    # A folder stands for its own modules, not for the folders in it; `engine.backend` for that module alone.
     return not any(found.is_of(name) and server_folder(found.name) == server_folder(name) for name in names)
 
 
@@ -211,7 +211,7 @@ def core_is_pure(found: Import) -> bool:
 
 
 def http2_knows_no_calls(found: Import) -> bool:
-    """Let HTTP/2 know nothing of what is said over it, and what reads and writes it nothing of sockets and clocks."""
+    """Let HTTP/2 know nothing of the calls it carries, and its reading and writing nothing of sockets and clocks."""
     if not lies_in(found.importer, HTTP2):
         return False
     does_io = lies_in(found.importer, f"{HTTP2}.protocol", f"{HTTP2}.server")
@@ -272,7 +272,7 @@ def oip_stubs_in_the_server(found: Import) -> bool:
 
 
 def cli_starts_light(found: Import) -> bool:
-    """Let the command begin, and name what is missing, before either side is imported."""
+    """Let the command start, and name missing packages, before either side is imported."""
     entry = found.importer in {
         "inferwire_cli",
         "inferwire_cli.__main__",
@@ -284,7 +284,7 @@ def cli_starts_light(found: Import) -> bool:
 
 
 def commands_know_no_side(found: Import) -> bool:
-    """Let a command bring in its side when it is called; those of the server's settings are `serve`'s."""
+    """Let a command import its side only when it is called; only `serve` knows the server's settings."""
     options = f"{CLI}.commands", f"{CLI}.options", *(f"{CLI}.{name}" for name in COMMANDS)
     is_at_once = not found.lazy and found.importer in options and found.is_of("inferwire", "inferwire_server")
     of_server = lies_in(found.importer, CLI) and found.is_of("inferwire_server")
@@ -333,7 +333,7 @@ def test_no_module_needs_itself_through_others() -> None:
         name = found.name
         while name not in modules and "." in name:
             name = name.rpartition(".")[0]
-        # What a package of one's own has is looked up when it is used: hints name what is made in higher layers so.
+        # Names of our own top package are looked up when used, so that hints can name classes of higher layers.
         if not found.lazy and name in modules and not lies_in(found.importer, name):
             needs[found.importer].add(name)
     while free := {module for module, others in needs.items() if not others}:

@@ -158,7 +158,7 @@ async def test_an_error_is_gone_once_it_is_taken() -> None:
             with suppress(LookupError):
                 await threads.run(held.fail)
             del held
-            await threads.run(int)  # the thread is done with the call before
+            await threads.run(int)  # the thread has finished the call before
             assert watch() is None
         finally:
             gc.enable()

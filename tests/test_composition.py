@@ -1,4 +1,4 @@
-"""What is built behind the sockets, and what the log hears of it."""
+"""What is built behind the sockets, and what is logged of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_the_log_says_nothing_of_models_where_there_is_nothing_to_read() -
     with capture_logs() as logged:
         async with compose(Settings(allow_uploads=True), FakeBackend({})) as composition:
             assert not composition.catalogue.statuses()
-    # What killed servers have left on this machine may be removed meanwhile, which the log tells.
+    # The server may also log that it removed files that killed servers have left on this machine.
     assert [line for line in logged if "models" in line["event"]] == []
 
 

@@ -1,4 +1,4 @@
-"""Whose a name is: whatever a caller writes there, one worker is asked."""
+"""Which worker a name belongs to: whatever name a caller sends, one worker is asked."""
 
 from __future__ import annotations
 

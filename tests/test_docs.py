@@ -1,4 +1,4 @@
-"""The pages beside the README: their programs run, and what any page links to is there, headings included."""
+"""The pages beside the README: their programs run, and every target of a link exists, headings included."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FIGURES = {
     "the same / Triton's Python backend": f"{CALLS} / Triton (Python backend)",
     "the same with `--workers 2` / Triton's Python backend": f"{CALLS} with 2 workers / Triton (Python backend)",
 }
-"""What the README calls the goals on the page of benchmarks."""
+"""How the README words the goals that are on the page of benchmarks."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 
 
@@ -93,7 +93,7 @@ def test_a_model_with_the_settings_that_are_shown_loads(settings: str, tmp_path:
 
 
 def anchors(page: Path) -> set[str]:
-    """Give the names that a page's headings have in links, as those who show Markdown make them."""
+    """Give the names that a page's headings have in links, as renderers of Markdown make them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""What a caller is told has an end."""
+"""The text of an error that a caller gets has a maximal length."""
 
 from __future__ import annotations
 

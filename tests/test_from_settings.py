@@ -1,4 +1,4 @@
-"""Settings that cannot be served together: each is told, and all of them at once."""
+"""Settings that cannot be served together: the errors of all of them are reported at once."""
 
 from __future__ import annotations
 

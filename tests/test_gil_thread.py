@@ -1,4 +1,4 @@
-"""The thread for what holds the GIL: one call after the other, off the loop."""
+"""The thread for calls that hold the GIL: they run one after the other, off the loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_calls_run_one_after_the_other_in_their_order_and_not_on_the_loop(
         async with occupied(thread) as wait_for:
             calls = [asyncio.ensure_future(thread.run(work, number)) for number in range(20)]
             await wait_for(20)
-            # What waits and what frees the GIL has other threads.
+            # Calls that wait, and those that release the GIL, have other threads.
             assert await asyncio.to_thread(sorted, [2, 1]) == [1, 2]
             assert began == []
             assert repr(thread) == "<GilThread: 21 calls>"

@@ -1,4 +1,4 @@
-"""Log lines go where somebody reads them, and nobody waits where nobody does."""
+"""Log lines reach a reader if there is one; if there is none, the server does not wait for one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOST = "log lines were lost, since nobody read them in time: "
 
 
 class Pipe:
-    """A pipe of two pages, what is logged into it, and its reader."""
+    """A pipe of two pages, the handler that logs into it, and its reader."""
 
     def __init__(self) -> None:
         self.reader, writer = os.pipe()
@@ -33,7 +33,7 @@ class Pipe:
         self.handler.handle(logging.LogRecord("", logging.INFO, "", 0, text, None, None))
 
     def read(self) -> str:
-        """Read what is there."""
+        """Read what the pipe holds."""
         return os.read(self.reader, 1 << 20).decode("ascii")
 
     def close(self) -> None:
@@ -69,13 +69,13 @@ def test_lines_that_nobody_reads_are_lost_and_counted_before_the_next_that_goes(
 
 
 class Asked:
-    """Keeps how long was waited for room."""
+    """Keeps how long the handler has waited for room each time."""
 
     def __init__(self) -> None:
         self.waits_ms: list[float] = []
 
     def poll(self, wait_ms: float) -> list[tuple[int, int]]:
-        """Find none."""
+        """Find no room."""
         self.waits_ms.append(wait_ms)
         return []
 

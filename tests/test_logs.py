@@ -1,4 +1,4 @@
-"""What libraries log, as it stands in the server's log."""
+"""Log lines of libraries, as the server's log has them."""
 
 from __future__ import annotations
 

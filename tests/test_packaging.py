@@ -1,4 +1,4 @@
-"""What is installed is what is meant: the wheel's contents, its metadata, and imports from outside the checkout."""
+"""What the package installs: the wheel's contents, its metadata, and imports from outside the checkout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLI_NEEDS = (
     "rich_rst",
     "docutils",
 )
-"""What the extra `cli` brings, with what that needs itself."""
+"""The packages of the extra `cli`, with their own dependencies."""
 
 
 def pip(*arguments: str | Path) -> None:
@@ -41,7 +41,7 @@ def pip(*arguments: str | Path) -> None:
 
 
 def python(*arguments: str, site: Path, outside: Path) -> subprocess.CompletedProcess[str]:
-    """Run Python outside the checkout with one folder of packages added, and nothing of this environment's."""
+    """Run Python outside the checkout with one folder of packages added, and none of this environment."""
     environment = {"PYTHONPATH": str(site), "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-S", *arguments]
     return subprocess.run(command, cwd=outside, env=environment, capture_output=True, text=True, check=False)
@@ -65,7 +65,7 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The client's three dependencies, and what they need themselves, out of this environment."""
+    """The client's three dependencies, and their own dependencies, taken from this environment."""
     folder = tmp_path_factory.mktemp("base")
     environment = Path(sysconfig.get_path("purelib"))
     for name in ("numpy", "numpy.libs", "grpc", "google", "typing_extensions.py"):

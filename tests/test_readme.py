@@ -1,4 +1,4 @@
-"""Every command in the README is run here, as it stands there, but for the ports."""
+"""Runs every command in the README as it is written there, but for the ports."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def demo(command: str) -> None:
 
 
 def check(command: str) -> None:
-    # It is what runs this test: enough that it would run every check.
+    # That command runs this test itself, so the test only checks that it would run every check.
     plan = run(command.replace("make", "make --dry-run", 1))
     for tool in ("ruff format --check", "ruff check", "pyright", "buf lint", "buf breaking", "hadolint", "pytest"):
         assert tool in plan
@@ -98,7 +98,7 @@ def make_environment(command: str) -> None:
 
 
 def install(command: str) -> None:
-    # What it would install is resolved; packaging's own tests install it.
+    # The packages to install are only resolved; the tests of packaging install them.
     own = command.replace("~/inferwire/bin/pip", f"{sys.executable} -m pip", 1)
     assert "Would install" in run(own.replace("install", "install --dry-run --ignore-installed --no-deps", 1))
 

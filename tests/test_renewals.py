@@ -26,14 +26,14 @@ KEY = "the-key-of-the-tests"
 
 
 def renewals_of(server: Composition, settings: Settings, tls: Tls | None) -> Renewals:
-    """Make them as a server does, whose metrics show them."""
+    """Make the renewals as a server does, whose metrics show them."""
     renewals = Renewals(settings, server.services.access, tls)
     server.metrics.add(lambda: of_renewals(renewals.refused, renewals.certificate_ends_at))
     return renewals
 
 
 def shown(server: Composition) -> dict[str, float]:
-    """Give what the metrics say of files."""
+    """Give the metrics that are about files."""
     families = text_string_to_metric_families(server.metrics.scrape().text().decode())
     return {
         sample.labels.get("file", sample.name): sample.value
@@ -49,7 +49,7 @@ def end_of(certificate: Path) -> float:
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
-        while not holds():  # noqa: ASYNC110 - nothing tells of what a metric says
+        while not holds():  # noqa: ASYNC110 - nothing signals a change of a metric
             await asyncio.sleep(0.01)
 
 

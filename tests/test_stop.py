@@ -1,4 +1,4 @@
-"""Which signals ask a server to end, and which insist."""
+"""Which signals ask a server to end, and which make it end at once."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class SignalStack(ctypes.Structure):
 
 @pytest.fixture(autouse=True)
 def usual_stack() -> None:
-    """Have signals come on the thread's own stack.
+    """Have signals handled on the thread's own stack.
 
-    Each `openvino.Core` puts one of its own there as it loads the CPU plugin, and the one before it back as it is
-    freed. Earlier tests free several in whatever order, and a signal on one that is gone would end the process. On the
-    thread that a server takes signals on there is one `Core` at most, for as long as it lives.
+    Each `openvino.Core` sets an alternate stack of its own when it loads the CPU plugin, and restores the previous one
+    when it is freed. Earlier tests free several in any order, and a signal on a stack that is gone would end the
+    process. The thread on which a server takes signals has one `Core` at most, for as long as it lives.
     """
     disabled = 2
     assert ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None) == 0
@@ -61,7 +61,7 @@ async def test_a_terminal_that_hangs_up_more_than_once_does_not_insist() -> None
             await stop.wait()
         has_come = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, has_come.set)
-        # Of signals that wait the system delivers the lowest number first, and SIGHUP has the lowest of all.
+        # The system delivers the pending signal with the lowest number first, and SIGHUP has the lowest of all.
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGUSR1)
         async with asyncio.timeout(10):

@@ -1,4 +1,4 @@
-"""What is counted of which model, and for how long it is known."""
+"""What is counted for which model, and for how long the counts are kept."""
 
 from __future__ import annotations
 

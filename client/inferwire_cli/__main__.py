@@ -1,4 +1,4 @@
-"""The entry point of the `inferwire` command. Until `main` has begun, a signal does what Python has it do."""
+"""The entry point of the `inferwire` command. Until `main` begins, Python handles signals in its own way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inferwire_proto.ending_signals import end_at_once
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run the command line and return its exit code. Where no command is at work, Ctrl-C ends it without a word."""
+    """Run the command line and return its exit code. Unless a command is at work, Ctrl-C ends it without a message."""
     end_at_once("SIGINT")
     from inferwire_cli.command_line import run
 

@@ -14,7 +14,7 @@ from inferwire_proto.ending_signals import end_at_once
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the command that the words name and return its exit code; what cannot be run is told in a sentence."""
+    """Run the command that the words name and return its exit code; if it cannot run, say why in a sentence."""
     prepare_streams()
     try:
         return _run(words)
@@ -24,21 +24,21 @@ def run(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
-        # Help has nowhere to go; commands tell of what they cannot print themselves.
+        # Help cannot be printed; commands themselves report what they cannot print.
         flush_or_forget(sys.stdout)
-        if isinstance(error, BrokenPipeError):  # who reads has had enough, as `head` does
+        if isinstance(error, BrokenPipeError):  # the reader has closed the pipe, as `head` does
             return 0
         complain(f"inferwire: {error}")
         return FAILED
 
 
 def prepare_streams() -> None:
-    """Let whatever is printed go somewhere, and in signs that the terminal, or file, has."""
+    """Make sure that all can be printed, if only to nowhere, and in characters that the terminal or file has."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # who started this has closed it
+        if getattr(sys, name) is None:  # the starting process has closed it
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open till the end
     if os.environ.get("COLUMNS") == "0":
-        del os.environ["COLUMNS"]  # some terminals say so, and rich would write nothing
+        del os.environ["COLUMNS"]  # some terminals set it, and rich would write nothing
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")
@@ -51,8 +51,8 @@ def _run(words: Sequence[str]) -> int:
     if serving:
         end_at_once("SIGTERM")  # it handles signals itself once it serves
     else:  # the server sets its own
-        # gRPC writes what its calls raise to stderr as well, before the command's sentence. It reads this as it is
-        # imported, and later is too late.
+        # gRPC also writes the errors of its calls to stderr, before the command's sentence. It reads this variable only
+        # when it is imported.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with needs_extra("server" if serving else "cli", "inferwire serve" if serving else "the inferwire command"):
         from inferwire_cli.commands import run_command

@@ -1,4 +1,4 @@
-"""The commands by name. Importing them needs cyclopts (with its rich) alone: each brings in its side when called."""
+"""The commands by name. Importing them needs only cyclopts (with its rich): each imports its side when called."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _INSTEAD = {
     "infer": "inputs are named by a flag: -i",
     "bench": "inputs are named by a flag: -i",
 }
-"""What a word may have been meant as that stands behind a command which takes none."""
+"""What a superfluous word may have been meant as, by the command that it was given to."""
 
 
 def _explained(error: CycloptsError) -> Any:
-    """Show what is wrong, for a word that nothing takes what it may have been meant as, and whose help to read."""
+    """Show what is wrong and whose help to read; for a superfluous word, also what it may have been meant as."""
     sentence, commands = str(error), error.command_chain or ()
     if isinstance(error, UnusedCliTokensError) and (words := error.unused_tokens):
         instead = "".join(f"; {_INSTEAD[name]} {words[0]}" for name in commands if name in _INSTEAD)
@@ -46,15 +46,15 @@ def _explained(error: CycloptsError) -> Any:
 
 
 class _Console(Console):
-    """What help is printed with."""
+    """The console that prints help."""
 
     def on_broken_pipe(self) -> None:
-        """Leave it to who ends the command: rich would end it here, as a failure."""
+        """Raise, so that the command line ends the command: rich would end the process here, as a failure."""
         raise BrokenPipeError
 
 
 _LEAST_COLUMNS = 20
-"""How wide help is at least: below three columns, cyclopts breaks the names of flags into lines for ever."""
+"""The least width of help: below three columns, cyclopts never stops breaking the names of flags into lines."""
 
 app = App(
     name="inferwire",
@@ -64,7 +64,7 @@ app = App(
     default_parameter=Parameter(negative=()),
     error_formatter=_explained,
 )
-app.command("inferwire_cli.serve:serve", name="serve")  # imported once it is named: its flags are the server's settings
+app.command("inferwire_cli.serve:serve", name="serve")  # imported when it is named: its flags are the server's settings
 app.command(models)
 app.command(infer)
 app.command(bench)

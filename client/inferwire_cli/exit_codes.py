@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 FAILED = 1
-"""The server refused, is not there, or answered with errors."""
+"""The server refused, cannot be reached, or answered with errors."""
 
 MISUSE = 2
-"""A command was asked for wrongly, or cannot run as installed."""
+"""A command line is wrong, or the command cannot run as installed."""
 
 INTERRUPTED = 130
 """Ctrl-C, as a shell counts it."""

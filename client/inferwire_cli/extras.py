@@ -1,4 +1,4 @@
-"""Says which extra a command needs where one of its packages is missing. Imports Python's own alone."""
+"""Says which extra a command needs if one of its packages is missing. Imports only the standard library."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class MissingExtraError(Exception):
 
 @contextmanager
 def needs_extra(extra: str, command: str) -> Generator[None]:
-    """Turn the failed import of somebody else's package into a sentence that says what to install.
+    """Turn the failed import of a third-party package into a sentence that says what to install.
 
     Raises:
-        MissingExtraError: A package that the extra brings could not be found, or does not go with another; or this
-            system's Python lacks a part that others have.
+        MissingExtraError: A package that the extra brings could not be found, or is incompatible with another; or this
+            system's Python lacks a module that it has on other systems.
     """
     try:
         yield
@@ -37,7 +37,7 @@ def needs_extra(extra: str, command: str) -> Generator[None]:
     except Exception as error:
         if type(error).__module__ != "google.protobuf.runtime_version":
             raise
-        # Some packages want an older protobuf than what gRPC's own are made for, and pip takes it away from those.
+        # Some packages require an older protobuf than gRPC's packages were generated for, and pip then installs that.
         raise MissingExtraError(
             f"{command} needs a newer protobuf than the one here, which another package has brought: {error} "
             "Install that package in an environment of its own"

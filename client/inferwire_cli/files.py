@@ -1,4 +1,4 @@
-"""Files that commands write: what is written is there whole or not at all."""
+"""Files that commands write, either completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from inferwire_proto.bounded_files import why_not_read
 
 
 def check_target(flag: str, path: Path, suffixes: Sequence[str]) -> None:
-    """Refuse a file that could not be written, before there is what is to be written.
+    """Refuse a file that could not be written, before the command does the work whose result goes there.
 
     Raises:
-        MisuseError: For a file of another kind, a folder, or one whose folder is not there.
+        MisuseError: For a file of another kind, a folder, or a file whose folder does not exist.
     """
     if path.suffix.lower() not in suffixes:
         raise MisuseError(f"{flag} is '{path}', expected a file that ends in {', '.join(suffixes)}")
@@ -28,14 +28,14 @@ def check_target(flag: str, path: Path, suffixes: Sequence[str]) -> None:
 
 
 def write_whole(flag: str, path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file beside the one that is there, if any, and put it in its place once all of it is written.
+    """Write a file beside an existing one, and replace that with it when all of it is written.
 
     Raises:
-        CommandError: If it cannot be written; what was there stays.
+        CommandError: If it cannot be written; an existing file stays as it is.
     """
     try:
         place = path.resolve()
-        if place.exists() and not place.is_file():  # a device or a pipe, which has nothing to keep
+        if place.exists() and not place.is_file():  # a device or a pipe, which has no content to keep
             with place.open("wb") as file:
                 write(file)
         else:
@@ -47,7 +47,7 @@ def write_whole(flag: str, path: Path, write: Callable[[BinaryIO], None]) -> Non
 def _replace(place: Path, write: Callable[[BinaryIO], None]) -> None:
     beside = place.with_name(f".{token_hex(8)}.part")
     mode = None
-    with suppress(FileNotFoundError), place.open("r+b") as file:  # who may not write to it may not replace it
+    with suppress(FileNotFoundError), place.open("r+b") as file:  # fails if the user may not write to it
         mode = os.fstat(file.fileno()).st_mode
     try:
         with beside.open("xb") as file:

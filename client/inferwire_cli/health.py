@@ -1,8 +1,8 @@
-"""Asks a server whether it is ready. Needs the standard library alone, so that a container can run it often.
+"""Asks a server whether it is ready. Needs only the standard library, so that a container can run it often.
 
-`python -m inferwire_cli.health [HOST:PORT | https://HOST:PORT]` exits with 0 where it is. Where it
-is not, it exits with 1 and says on stderr why. Without an address it asks the server that the environment's
-INFERWIRE_HOST and INFERWIRE_HTTP_PORT place.
+`python -m inferwire_cli.health [HOST:PORT | https://HOST:PORT]` exits with 0 if it is. If it
+is not, it exits with 1 and says on stderr why. Without an address it asks the server whose place the environment's
+INFERWIRE_HOST and INFERWIRE_HTTP_PORT give.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPSConne
 READY_PATH = "/v2/health/ready"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = "8000"
-_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - a server's, which is asked here
-"""Either takes IPv4, and only that is sure to be there: most containers have no address of IPv6, not even their own."""
+_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - a server's, only compared with here
+"""A server at either takes IPv4, which every machine has: most containers have no IPv6, not even for loopback."""
 
 TLS_SCHEME = "https://"
 READY = 200
 _TIMEOUT_S = 3.0
 
 _AS_OF_TLS = (ConnectionResetError, BadStatusLine)
-"""How a server with TLS ends a connection without: it closes it, or says so in what is no HTTP."""
+"""How a server with TLS ends a connection without it: it closes it, or answers with a TLS alert, not HTTP."""
 
 
 def is_ready(host: str, port: int, *, is_secure: bool = False) -> bool:
@@ -36,11 +36,11 @@ def is_ready(host: str, port: int, *, is_secure: bool = False) -> bool:
 
 
 def ask(host: str, port: int, *, is_secure: bool, is_own: bool) -> int:
-    """Ask once, and give the status of the answer. A server of this machine need not show a certificate for its name.
+    """Ask once, and give the status of the answer. The certificate of a server on this machine is not verified.
 
     Raises:
         OSError: If the server cannot be reached.
-        HTTPException: If what it says is no HTTP.
+        HTTPException: If its answer is no HTTP.
     """
     connection = (
         HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=_context(is_own=is_own))
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     host = host.strip("[]")
     if not (host and port.isascii() and port.isdigit() and int(port) < 65536):
         return _not_ready(f"the address is '{given}', expected HOST:PORT or https://HOST:PORT")
-    # The environment is that of the server on this machine, and says nothing of another.
+    # The environment is that of the server on this machine, and does not apply to another.
     is_own = not arguments or _is_local(host)
     is_secure = given.startswith(TLS_SCHEME) or (is_own and bool(environment.get("INFERWIRE_TLS_CERTIFICATE")))
     try:
@@ -71,14 +71,14 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
             else _ask_either(host, int(port), is_own=is_own)
         )
     except (OSError, HTTPException) as error:
-        is_other = isinstance(error, BadStatusLine) and not isinstance(error, OSError)  # whose text is what was said
+        is_other = isinstance(error, BadStatusLine) and not isinstance(error, OSError)  # whose text is the answer
         why = "what answers there speaks no HTTP" if is_other else error or type(error).__name__
         return _not_ready(f"the server at {given} is not reached: {why}")
     return 0 if status == READY else _not_ready(f"the server at {given} is not ready: it answered {status}")
 
 
 def _own(environment: Mapping[str, str]) -> str:
-    """Say where the server of this environment listens. A variable that is empty is as one that is not set."""
+    """Give the address where the server of this environment listens. An empty variable counts as not set."""
     host = environment.get("INFERWIRE_HOST") or DEFAULT_HOST
     host = DEFAULT_HOST if host in _EVERY_ADDRESS else host
     port = environment.get("INFERWIRE_HTTP_PORT") or DEFAULT_PORT
@@ -86,11 +86,11 @@ def _own(environment: Mapping[str, str]) -> str:
 
 
 def _ask_either(host: str, port: int, *, is_own: bool) -> int:
-    """Ask without TLS, and on this machine with it where that is refused: flags may have told the server to speak it.
+    """Ask without TLS; if a server on this machine refuses that, ask with it, since flags may have given it TLS.
 
     Raises:
         OSError: If the server cannot be reached.
-        HTTPException: If what it says is no HTTP.
+        HTTPException: If its answer is no HTTP.
     """
     try:
         return ask(host, port, is_secure=False, is_own=is_own)
@@ -116,8 +116,8 @@ def _is_local(host: str) -> bool:
 def _context(*, is_own: bool) -> ssl.SSLContext:
     context = ssl.create_default_context()
     if is_own:
-        # A machine that asks itself goes by no name that a certificate has, which is made for those who come from
-        # elsewhere. Nobody is in between, and all that is sent is the question.
+        # The certificate is made for clients on other machines, and does not have the name by which a machine calls
+        # itself. Within the machine nothing can intercept the connection, and only the question is sent.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

@@ -1,4 +1,4 @@
-"""Where a server's HTTP is, beside its gRPC."""
+"""The address of a server's HTTP, given that of its gRPC."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TLS_SCHEME, _PLAIN_SCHEME = "https://", "http://"
 
 @dataclass(frozen=True, slots=True)
 class HttpAddress:
-    """A host, a port, and whether TLS is spoken there."""
+    """A host, a port, and whether the server speaks TLS there."""
 
     host: str
     port: int
@@ -24,7 +24,7 @@ class HttpAddress:
 
     @property
     def other(self) -> str:
-        """The same place with TLS, or without, as an option takes it."""
+        """The same host and port, with TLS if this is without and without if it is with, as an option takes it."""
         return f"{_PLAIN_SCHEME if self.is_secure else _TLS_SCHEME}{self._place}"
 
     @property
@@ -35,12 +35,12 @@ class HttpAddress:
 def http_address(given: str | None, grpc: Address) -> HttpAddress:
     """Read --http-address; without one, port 8000 of the host whose gRPC is at its usual port.
 
-    Unless it says which, it is HTTPS where gRPC has TLS: a server has it for both or for neither, and a key that was
-    meant for TLS alone must not travel without. A server at another port is likely to have another for HTTP, too, and
-    at 8000 there may be another server.
+    Unless the option has a scheme, it is HTTPS if gRPC has TLS: a server has TLS for both or for neither, and a key
+    that was meant for TLS must not be sent without it. If gRPC is at another port, HTTP is likely to be at another
+    one, too, and another server may be at 8000.
 
     Raises:
-        MisuseError: If it is none, or it cannot be told from where gRPC is.
+        MisuseError: If the option is no address, or there is none and the address of gRPC does not tell it.
     """
     if given:
         is_secure = given.startswith(_TLS_SCHEME) or (grpc.is_secure and not given.startswith(_PLAIN_SCHEME))

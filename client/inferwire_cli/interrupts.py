@@ -1,4 +1,4 @@
-"""Where Ctrl-C is an exception: in a command's work, which may have something to end well, and nowhere else."""
+"""Ctrl-C as an exception: only during a command's work, which may have to clean up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Timer
 
 _OVER_S = 0.01
-"""How long it may take until what cannot raise is over: too short a time only has it begin anew."""
+"""The delay until Ctrl-C is raised again, by which code that cannot raise is over. If it is not, the delay repeats."""
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def interruptible() -> Generator[None]:
         return
 
     def interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-        """Have what was raised where nobody waits for it, as in an object's end, raised once more when that is over."""
+        """Raise Ctrl-C again a little later if Python could not raise it, as in an object's finalizer."""
         if issubclass(lost.exc_type, KeyboardInterrupt):
             Timer(_OVER_S, _thread.interrupt_main).start()
         else:
@@ -38,11 +38,11 @@ def interruptible() -> Generator[None]:
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Whether an error is Ctrl-C or has come of it: some packages, as they are imported, make another one of it."""
+    """Whether an error is Ctrl-C or was caused by it: some packages turn it into another error when imported."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, KeyboardInterrupt):
             return True
-        seen.add(id(error))  # one may have come of itself
+        seen.add(id(error))  # a chain of causes may be a circle
         error = error.__cause__ or error.__context__
     return False

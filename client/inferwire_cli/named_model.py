@@ -1,4 +1,4 @@
-"""The model that a command line names, or what there is in its place. Needs the extra `cli`."""
+"""The model that a command line names, or an error that lists the models there are. Needs the extra `cli`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def named_model(calls: OperatorCalls, name: str, version: str) -> ModelDetails:
     """Describe a model that takes jobs.
 
     Raises:
-        CommandError: If there is none, with what there is.
-        InferwireError: For what else the server or the network says.
+        CommandError: If there is no such model, with the models there are.
+        InferwireError: For any other error of the server or the network.
     """
     try:
         return calls.model(name, version)

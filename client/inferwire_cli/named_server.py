@@ -1,4 +1,4 @@
-"""The server that a command line names, and the ways to it. Needs the extra `cli`."""
+"""The server that a command line names, and how to connect to it. Needs the extra `cli`."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from inferwire_cli.terminal import MisuseError
 class NamedServer:
     """A server's address, and the file of certificates that was named for it, if one was.
 
-    Each of its methods raises `MisuseError` where keys or certificates, of the command line or of the environment,
-    cannot be used.
+    Each of its methods raises `MisuseError` if keys or certificates from the command line or the environment cannot be
+    used.
     """
 
     address: Address
     root_certificates: Path | None = None
 
     def calls(self) -> OperatorCalls:
-        """Give an operator's calls of it."""
+        """Give the calls that operators make to it."""
         return OperatorCalls(self.address, self._credentials())
 
     def core(self) -> Core:
-        """Give what a program uses it by."""
+        """Give a `Core` of it, as programs use it."""
         return Core(transport=GrpcTransport(self.address, credentials=self._credentials()))
 
     def http(self, given: str | None) -> ServerHttp:
-        """Give its HTTP, at --http-address or where that can be told from where gRPC is."""
+        """Give its HTTP, at --http-address or at the address that its gRPC address implies."""
         address = http_address(given, self.address)
         if self.root_certificates and not (address.is_secure or self.address.is_secure):
             raise MisuseError(
@@ -58,7 +58,7 @@ def named_server(address: str | None, root_certificates: Path | None) -> NamedSe
     """Read --address; without one, the environment's, else the default.
 
     Raises:
-        MisuseError: If it is none.
+        MisuseError: If it is no address.
     """
     try:
         return NamedServer(parse_address(address), root_certificates)
@@ -67,5 +67,5 @@ def named_server(address: str | None, root_certificates: Path | None) -> NamedSe
 
 
 def _misuse(error: ValueError) -> MisuseError:
-    """Name certificates that cannot be used as the command line does, and not as a call of the SDK."""
+    """Name certificates that cannot be used by the command line's flag, and not by the SDK's argument."""
     return MisuseError(str(error).replace("root_certificates", "--root-certificates", 1))

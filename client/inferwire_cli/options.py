@@ -1,4 +1,4 @@
-"""Options that several commands take, each declared once. Importing it needs cyclopts alone."""
+"""Options that several commands take, each declared once. Importing it needs only cyclopts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AddressOption = Annotated[
 
 
 def _of_flag_alone(_: Any, tokens: Sequence[Token]) -> Path | None:
-    """Read a file that the flag names. What the environment names is left to the client, who knows where it counts."""
+    """Read a file that the flag names. The client reads the environment's itself, and knows when that counts."""
     (token,) = tokens
     return Path(token.value) if token.source == "cli" else None
 

@@ -1,4 +1,4 @@
-"""`inferwire serve`: hands the parsed settings to the server, of which importing it needs no more than those."""
+"""`inferwire serve`: hands the parsed settings to the server. Importing it needs nothing of the server but these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's HTTP: how it is connected to, and what is said where that, or a call, does not go well."""
+"""A server's HTTP: how to connect to it, and the errors of connections and calls that fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inferwire_cli.http_address import HttpAddress
 UNAUTHENTICATED = 401
 
 CONNECT_TIMEOUT_S = 10.0
-"""How long a connection may take to open: a server may take no more of them than it serves at once."""
+"""How long a connection may take to open: a server accepts no more of them than it serves at once."""
 
 _OF_OTHER_ROOTS = frozenset({2, 18, 19, 20, 21})
 """OpenSSL's codes for certificates that the right roots would have verified."""
@@ -26,7 +26,7 @@ class ServerHttp:
     """The HTTP of one server. Threads share it.
 
     Attributes:
-        headers: What every request carries.
+        headers: The headers of every request.
     """
 
     def __init__(self, address: HttpAddress, credentials: Credentials) -> None:
@@ -56,7 +56,7 @@ class ServerHttp:
 
     @contextmanager
     def told_where_missing(self) -> Generator[None]:
-        """Say of calls that come to no HTTP why that is, and what to do.
+        """Turn the errors of calls that get no HTTP answer into one that says why, and what to do.
 
         Raises:
             ServerUnavailable: In place of what was raised.
@@ -64,11 +64,11 @@ class ServerHttp:
         try:
             yield
         except (OSError, HTTPException, UnicodeError) as error:
-            # A UnicodeError is of names that are none, as with two dots in a row.
+            # A UnicodeError means that a host name is invalid, as with two dots in a row.
             raise self._unavailable(error) from error
 
     def refusal(self, status: int, content: bytes) -> InferwireError:
-        """Make the exception of an answer that is none."""
+        """Make the exception of an answer that is an error."""
         try:
             sentence = str(json.loads(content)["error"])
         except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""A server of one's own: started on free ports, ready before it is used, ended whatever happens."""
+"""A server that a command starts for itself: on free ports, ready before it is used, ended whatever happens."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ STOP_LIMIT_S = 40.0
 LOG_TAIL_BYTES = 4000
 
 PORTS = range(20_000, 32_000)
-"""Below those that systems give to outgoing connections and to who asks for any port."""
+"""Below those that systems give to outgoing connections and to programs that ask for any port."""
 
 NOT_INHERITED = ("INFERWIRE_API_KEY_FILE", "INFERWIRE_TLS_CERTIFICATE", "INFERWIRE_TLS_KEY")
-"""What the environment may say of another server's callers: this one's has to be let in."""
+"""Variables of the environment that are meant for another server, and would keep the command itself out of its own."""
 
 
 class ServerProcessError(Exception):
@@ -75,7 +75,7 @@ def running_server(model_repository: Path | None, *flags: str) -> Generator[Serv
 
 
 def start(model_repository: Path | None, flags: Sequence[str], log: IO[bytes]) -> ServerProcess:
-    """Start the server where the terminal's Ctrl-C does not reach it: `end` alone ends it."""
+    """Start the server in a process group that the terminal's Ctrl-C does not reach: only `end` ends it."""
     grpc_port, http_port = free_ports(2)
     where = ["--host", HOST, "--grpc-port", str(grpc_port), "--http-port", str(http_port)]
     what = [*([] if model_repository is None else ["--model-repository", str(model_repository)]), *flags]
@@ -88,7 +88,7 @@ def start(model_repository: Path | None, flags: Sequence[str], log: IO[bytes]) -
 
 
 def free_ports(count: int) -> list[int]:
-    """Find ports nobody listens on, all different, which no other program is given before a server listens there."""
+    """Find different ports that no program listens on, and that the system gives to none before a server does."""
     found: list[int] = []
     for port in SystemRandom().sample(PORTS, len(PORTS)):
         with suppress(OSError), socket.create_server((HOST, port)):
@@ -119,7 +119,7 @@ def has_ended_within(server: ServerProcess, limit_s: float) -> bool:
 
 
 def end(server: ServerProcess) -> int:
-    """Ask the server to end and return its exit code. Past the limit, or interrupted again, make it end."""
+    """Ask the server to end and return its exit code. Past the limit, or on another Ctrl-C, kill it."""
     server.process.terminate()
     try:
         has_ended_within(server, STOP_LIMIT_S)

@@ -1,4 +1,4 @@
-"""What is printed where nobody can take it: who reads has gone, or the disk is full. Needs no package of an extra."""
+"""Output that cannot be written: its reader has gone, or the disk is full. Needs no package of an extra."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TextIO
 
 
 def flush_or_forget(stream: TextIO) -> None:
-    """Give away what was printed; what cannot be given must not raise again as the interpreter ends."""
+    """Flush the stream; if that fails, discard the rest, which would raise again as the interpreter ends."""
     try:
         stream.flush()
     except OSError:
@@ -17,7 +17,7 @@ def flush_or_forget(stream: TextIO) -> None:
 
 
 def complain(sentence: str) -> None:
-    """Write a sentence to stderr; where that cannot take it, the exit code says it all the same."""
+    """Write a sentence to stderr; if that fails, the exit code alone tells of the error."""
     with suppress(OSError):
         sys.stderr.write(f"{sentence}\n")
     flush_or_forget(sys.stderr)

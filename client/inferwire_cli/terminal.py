@@ -1,4 +1,4 @@
-"""What commands print with, and how they fail: one sentence on stderr and an exit code. Needs the extra `cli`."""
+"""How commands print, and how they fail: one sentence on stderr and an exit code. Needs the extra `cli`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from inferwire_proto.openvino_errors import without_places
 _LINE_ENDS = re.compile(r"\s*\n\s*")
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What a terminal takes for orders: servers' names, sentences and texts could have it do and show anything."""
+"""Control characters: in names and texts that come from servers they could make a terminal do and show anything."""
 
 _PLACES_OF_COMMANDS = {
     WHERE_ADDRESSES: "as --address or in INFERWIRE_ADDRESS",
     WHERE_CERTIFICATES: "as --root-certificates, or in INFERWIRE_ROOT_CERTIFICATES",
     WHERE_KEYS: "in INFERWIRE_API_KEY",
 }
-"""Where a command line has what a program gives to `Core()`."""
+"""Where a command line takes what a program gives to `Core()`, by the SDK's words for it."""
 
 PIPE_WIDTH = 200
-"""Where nobody looks, tables are wide: a program reads them line by line."""
+"""The width of tables in a pipe: a program reads them line by line."""
 
 
 class CommandError(Exception):
@@ -41,45 +41,45 @@ class CommandError(Exception):
 
 
 class MisuseError(CommandError):
-    """A command was asked for something that cannot be meant."""
+    """A command line asks for something that makes no sense."""
 
     exit_code = MISUSE
 
 
 class _Printer(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """Give what is printed, in which only this side has orders for the terminal."""
+        """Give the segments to print; only rich's own may have control characters."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=_harmless(segment.text))
 
     def on_broken_pipe(self) -> None:
-        """Leave it to who ends the command: rich would end it here, as a failure."""
+        """Raise, so that `ending_in_a_code` ends the command: rich would end the process here, as a failure."""
         raise BrokenPipeError
 
 
 def new_console(*, stderr: bool = False) -> Console:
-    """Make what prints: as wide as the terminal, and without colours where there is none."""
+    """Make a console that is as wide as the terminal, and has no colours if there is none."""
     stream = sys.stderr if stderr else sys.stdout
     is_piped = not stream.isatty() and "COLUMNS" not in os.environ
     width = PIPE_WIDTH if is_piped else None
-    # What is printed has names in it, which may have brackets and colons as rich's own signs do.
+    # Printed names may have brackets and colons, which rich would take for its markup.
     return _Printer(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def new_table() -> Table:
-    """Make a table without lines, whose columns are two signs apart."""
+    """Make a table without lines, whose columns are two characters apart."""
     return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
 
 
 def ending_in_a_code(work: Callable[[], int | None]) -> int:
-    """Do a command's work, and give its exit code; what went wrong is said in a sentence."""
+    """Do a command's work and give its exit code; an error is printed as a sentence."""
     try:
         with interruptible():
             code = work() or 0
-            # What a command has said is not given to a pipe before this.
+            # Only this writes the buffered output to a pipe.
             sys.stdout.flush()
     except BrokenPipeError:
-        # Who reads has had enough, as `head` does.
+        # The reader has closed the pipe, as `head` does.
         flush_or_forget(sys.stdout)
         return 0
     except BaseException as error:
@@ -98,14 +98,14 @@ def ending_in_a_code(work: Callable[[], int | None]) -> int:
 
 
 def _explained(error: BaseException) -> tuple[int, str] | None:
-    """Give the exit code and the sentence of what can go wrong; nothing for a bug."""
+    """Give the exit code and the sentence for an error; None if it is a bug."""
     match error:
         case CommandError():
             return error.exit_code, str(error)
         case InferwireError() | OSError():
             return FAILED, str(error)
         case UnicodeEncodeError():
-            # Whatever the command line has that is no UTF-8 is in here as halves of signs.
+            # Bytes of the command line that are not UTF-8 are lone surrogates in its texts.
             return MISUSE, f"{str(error.object)!a} is not in UTF-8, as names and texts have to be"
         case MemoryError():
             return FAILED, f"this takes more memory than there is: {error}"
@@ -114,17 +114,17 @@ def _explained(error: BaseException) -> tuple[int, str] | None:
 
 
 def advice_of_commands(sentence: str) -> str:
-    """Name the flags where the client, which is made for programs, names arguments."""
+    """Name flags in place of the arguments that the client, which is made for programs, names."""
     for of_programs, of_commands in _PLACES_OF_COMMANDS.items():
         sentence = sentence.replace(of_programs, of_commands)
     return sentence
 
 
 def in_short(text: str) -> str:
-    """Say what a server said in one line, without the places in OpenVINO's sources that it came through."""
+    """Put a server's message into one line, without the places in OpenVINO's sources that it came through."""
     return _harmless(_LINE_ENDS.sub(" ", without_places(text)))
 
 
 def _harmless(text: str) -> str:
-    """Write out what a terminal would take for orders."""
+    """Write control characters out as escapes."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)

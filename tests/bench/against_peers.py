@@ -18,13 +18,13 @@ from tests.bench.ways import Local
 from inferwire_cli.server_process import ServerProcess, running_server
 
 USUAL = {"digits_mlp": (1, 16), "digits_mlp_batched": (64,), "resnet50": (4,)}
-"""What is measured unless more is asked for: how many calls in flight for each model."""
+"""The default plan: how many calls in flight for each model."""
 
 
 def against(peer: str, plan: dict[str, Sequence[int]], rounds: int, seconds: float) -> Iterator[tuple[str, Rows]]:
     """Measure each way into a peer, with the same way into this server beside it.
 
-    Where there are several calls for a tiny network, this server is measured with two workers as well.
+    If several calls are in flight for a tiny network, this server is measured with two workers as well.
     """
     for name, counts in plan.items():
         with TemporaryDirectory() as folder:
@@ -49,7 +49,7 @@ def against(peer: str, plan: dict[str, Sequence[int]], rounds: int, seconds: flo
 
 
 def title_of(network: str, face: Face, in_flight: int) -> str:
-    """Say what a case is called."""
+    """Give the title of a case."""
     return f"{network}, {face.name}, {in_flight} in flight"
 
 

@@ -82,5 +82,5 @@ def awaited(module: Any, compiled: Any, sample: Array, expected: Array, jobs: in
 
 
 def _reading(expected: Array) -> Callable[[bytes], Array]:
-    """Make what reads an output's bytes."""
+    """Make the function that reads an output's bytes."""
     return lambda answer: np.frombuffer(answer, expected.dtype).reshape(expected.shape)

@@ -26,12 +26,12 @@ GRPC_FRAME = 5
 SCRIPT = Path(__file__).with_name("wrk_post.lua")
 
 LONGEST_S = 60.0
-"""How long a run may take that is to bring a single answer."""
+"""The longest run that is made to get a single answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class H2Load:
-    """What h2load says of a run."""
+    """What h2load reports of a run."""
 
     succeeded: int
     failed: int
@@ -102,7 +102,7 @@ def read_h2load(said: str) -> H2Load:
     """Read the summary of a run.
 
     Raises:
-        AssertionError: It is none.
+        AssertionError: It is no summary.
     """
     elapsed = re.search(r"^finished in ([\d.]+)(us|ms|s|m),", said, re.MULTILINE)
     requests = re.search(r"(\d+) succeeded, (\d+) failed", said)
@@ -140,7 +140,7 @@ def wrk(address: str, request: Request, answers: KnownAnswers, in_flight: int) -
 
 
 def read_wrk(said: str) -> Answered | None:
-    """Read what the script has written at the end of a run; None where nothing was answered in its time.
+    """Read what the script has written at the end of a run; None if nothing was answered in its time.
 
     Raises:
         AssertionError: Not every answer was good.

@@ -1,4 +1,4 @@
-"""Bar charts of what a run found."""
+"""Bar charts of a run's results."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ COLOURS = {
     "OIP gRPC": "#e8710a",
     "REST": "#188038",
 }
-"""By the family of ways, with which their names begin."""
+"""The colour of each family of ways, with whose name their names begin."""
 OURS = {"inferwire": "#1a73e8", "inferwire with 2 workers": "#8ab4f8"}
-"""By how this server runs."""
+"""The colour of each way in which this server runs."""
 SLOWER = "#c5221f"
 COLUMNS = 2
 FAR_OFF = 2.0
@@ -81,7 +81,7 @@ def colour(way: str) -> str:
     """Give the colour of a way's family.
 
     Raises:
-        LookupError: If it is of none.
+        LookupError: If it belongs to none.
     """
     for family, colour in COLOURS.items():
         if way.startswith(family):
@@ -100,7 +100,7 @@ def _grid(count: int, height: float) -> tuple[Figure, list[Axes]]:
 
 
 def _is_far_off(name: str, row: Row, base: Row) -> bool:
-    """Whether it is a floor so much faster than a model that beside it the rest would not be seen."""
+    """Whether it is a floor so much faster than a model that the other bars would be too short to see."""
     return name.startswith("floor") and row.ratio(base).middle > FAR_OFF
 
 

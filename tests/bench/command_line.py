@@ -1,4 +1,4 @@
-"""What can be asked of the benchmark."""
+"""The command line of the benchmark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.bench.peer_catalogue import PEERS
 COMMANDS = ("ways", "wire", "peer", "page")
 AT_REST, BY_WIRE, ALL_PEERS = "rest", "wire", "peers"
 PARTS = (AT_REST, *cases_of_goals(), BY_WIRE, ALL_PEERS, *PEERS)
-"""What a page is made of: what is measured at rest, networks, ways by a wire, and peers."""
+"""The parts of a page: measurements at rest, networks, ways over a wire, and peers."""
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""What was aimed at, and what came of it: the ratios that decide whether this server is fast."""
+"""The goals and whether they are met: the ratios that decide whether this server is fast."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Goal:
 
     @property
     def figure(self) -> str:
-        """The figure that is held against the base's."""
+        """The figure that is compared with the base's."""
         return "p50_ms" if self.is_latency else "per_second"
 
 

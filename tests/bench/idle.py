@@ -1,4 +1,4 @@
-"""What is measured at rest: how long a start takes, and what sessions cost that do nothing."""
+"""Measurements at rest: how long a start takes, and what idle sessions cost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class AtRest:
-    """What was measured.
+    """The results.
 
     Attributes:
         start_s: From the start of the process to ready, with EfficientNet compiled before.
@@ -43,7 +43,7 @@ class AtRest:
         shared_stream: Bytes of a bare gRPC server for a stream on one connection with the others.
         own_session: Bytes for a session on a connection of its own.
         own_stream: Bytes for a bare stream on a connection of its own.
-        alone_ms: The median latency of another's calls without idle sessions.
+        alone_ms: The median latency of another client's calls without idle sessions.
         among_ms: The same with them.
     """
 
@@ -60,7 +60,7 @@ def measured() -> AtRest:
     """Measure a server at rest."""
     with TemporaryDirectory() as folder:
         (network,) = lay_out(Path(folder), ["digits_mlp"])
-        # Memory that was used before would be used again: each is measured on servers of its own.
+        # A server would use memory again that it used before, so each is measured on servers of its own.
         with running_stage(Path(folder)) as stage:
             alone_ms = _latency_ms(stage, network)
             shared_session = _bytes_each(stage.server.process.pid, stage.server.grpc_address, SESSION, HELLO, 1)
@@ -106,7 +106,7 @@ def _latency_ms(stage: Stage, network: Network) -> float:
 
 
 def _bytes_each(pid: int, address: str, method: str, hello: bytes, connections: int) -> float:
-    with _idle_streams(address, method, hello, WARM_UP, min(connections, WARM_UP)):  # what is made once is not theirs
+    with _idle_streams(address, method, hello, WARM_UP, min(connections, WARM_UP)):  # takes memory that is needed once
         pass
     before = resident_bytes(pid)
     with _idle_streams(address, method, hello, SESSIONS, connections):

@@ -16,7 +16,7 @@ MOST_KNOWN_ANSWERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a way did in its time."""
+    """What a way achieved in its time."""
 
     count: int
     elapsed_s: float
@@ -35,8 +35,8 @@ class Way:
     """A way of running a model.
 
     Attributes:
-        name: What it is called.
-        run: Runs inferences for about so many seconds. Raises where an answer is wrong.
+        name: Its name.
+        run: Runs inferences for about so many seconds. Raises if an answer is wrong.
         server_pid: The process that answers, if it is another.
     """
 
@@ -99,7 +99,7 @@ class KnownAnswers:
         """Refuse a wrong answer.
 
         Raises:
-            AssertionError: It is one.
+            AssertionError: It is wrong.
         """
         if answer in self._known:
             return

@@ -27,7 +27,7 @@ BATCHED = "max_batch = 64\n"
 class Network:
     """A model, the names of its ports, and an input for it.
 
-    Its rows may be gathered where it `is_batched`: by this server, and by a peer that can.
+    Its rows may be gathered if it `is_batched`: by this server, and by a peer that can.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Network:
 
     @property
     def is_tiny(self) -> bool:
-        """Whether an inference takes so little that what is around it fills a server's process before the cores."""
+        """Whether an inference is so small that the work around it fills a server's process before all cores are."""
         return self.sample.nbytes < TINY_BYTES
 
 
@@ -77,7 +77,7 @@ def _resnet_u8(name: str, path: Path) -> Network:
 
 
 def _corner(name: str, path: Path) -> Network:
-    """Take a picture and give four numbers of it: all but that is what it takes to bring the picture there."""
+    """A model that gives four numbers of a picture, so that nearly all its cost is the transfer of the picture."""
     image = ops.parameter([1, 3, 224, 224], np.float32, name="image")
     corner: Any = ops.strided_slice(image, [0] * 4, [1, 1, 1, 4], [1] * 4, [0] * 4, [0] * 4)
     image.output(0).set_names({"image"})
@@ -111,7 +111,7 @@ def _save(model: ov.Model, path: Path) -> None:
 
 
 def _taking_bytes(model: ov.Model) -> ov.Model:
-    """Let a picture come as bytes, and scale it in the model."""
+    """Have the model take a picture as bytes, and scale it itself."""
     steps = PrePostProcessor(model)
     steps.input().tensor().set_element_type(ov.Type.u8)
     steps.input().preprocess().convert_element_type(ov.Type.f32).scale(255.0)

@@ -21,7 +21,7 @@ USUAL = {
     "resnet50": (4,),
     "resnet50_u8": (4,),
 }
-"""What is measured unless more is asked for: how many inferences in flight for each model."""
+"""The default plan: how many inferences in flight for each model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Load:
 def measured(plan: Mapping[str, Sequence[int]], load: Load) -> Iterator[tuple[str, Rows]]:
     """Measure each model with so many in flight; give each case's figures.
 
-    Each model has processes of its own on both sides: nothing that another left there is beside it.
+    Each model has processes of its own on both sides: nothing that another has left there can disturb it.
     """
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
         for name, counts in plan.items():

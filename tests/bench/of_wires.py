@@ -15,13 +15,13 @@ from tests.bench.ways import FAR_KINDS, Case, Local, ways
 from tests.bench.wire import Wire
 
 BASE = "a bare gRPC call"
-"""What the ways are held against."""
+"""The way that the others are compared with."""
 
 USUAL = {"digits_mlp": (1, 16), "corner": (1, 16)}
-"""What is measured unless more is asked for: how many inferences in flight for each model."""
+"""The default plan: how many inferences in flight for each model."""
 
 WIRES = (Wire(2, 1000), Wire(20, 500))
-"""What lies in between unless something else is asked for: a building, and a country."""
+"""The default wires: like a network within a building, and within a country."""
 
 
 def measured(

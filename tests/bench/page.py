@@ -1,4 +1,4 @@
-"""The page of results: what was measured, on what, how sure it is, and where this server loses."""
+"""The page of results: what was measured, on which machine, how certain it is, and where this server loses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The peers: how each is called, which ways lead to it, and which way of ours each is held against."""
+"""The peers: their names, the ways into each, and the way of ours that each is compared with."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Face:
     """A way into a peer, and the way into this server that is the most like it.
 
     Attributes:
-        client: What loads either with requests.
+        client: The client that loads either with requests.
         ask: Sends the server at an address one request, and gives its answer.
         theirs: Makes the peer's request.
         ours: Makes this server's.
-        address: Says where a server has it.
-        largest: How many bytes of a tensor it is for, if not for any.
+        address: Gives a server's address for it.
+        largest: The size in bytes that tensors have to stay below; None for no limit.
     """
 
     name: str
@@ -48,10 +48,10 @@ class Peer:
     """A server to be measured beside this one.
 
     Attributes:
-        title: What it calls itself.
+        title: Its own name.
         faces: The ways into it.
         batches: Whether it is set up to gather rows of different callers, where a network allows it.
-        environment: Whose environment it runs in, if that is another's.
+        environment: The peer in whose environment it runs, if that is another's.
     """
 
     title: str

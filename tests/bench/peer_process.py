@@ -33,7 +33,7 @@ def cache() -> Path:
 
 
 def python(name: str) -> Path:
-    """Give the Python that has what a peer needs, and make it first where it is not there."""
+    """Give the Python that has the packages of a peer, and make it first if it does not exist."""
     folder = cache() / (PEERS[name].environment or name)
     requirements = FOLDER / folder.name / "requirements.txt"
     interpreter, complete = folder / "bin/python", folder / "complete"

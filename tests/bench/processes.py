@@ -12,7 +12,7 @@ _PARENT, _USER, _SYSTEM, _RESIDENT = 1, 11, 12, 21
 
 
 def cpu_s(pid: int | None) -> float:
-    """Read the CPU seconds that a process and its descendants have used; none where there is no process."""
+    """Read the CPU seconds that a process and its descendants have used; none if there is no process."""
     if pid is None:
         return 0.0
     return sum(int(stat[_USER]) + int(stat[_SYSTEM]) for stat in _family(pid)) / _TICKS

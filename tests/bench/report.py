@@ -1,4 +1,4 @@
-"""What a run found, as tables in Markdown."""
+"""The results of a run, as tables in Markdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def machine() -> str:
     processor = names[0].partition(":")[2].strip() if names else platform.machine()
     packages = ", ".join(f"{name} {version(name).partition('-')[0]}" for name in PACKAGES)
     load = os.getloadavg()[0]
-    # Processors of one name compute in bf16 or in f32, by their instructions: the same model takes one several times
+    # Processors of the same name compute in bf16 or f32, by their instructions: the same model takes one several times
     # as long.
     precision: ov.Type = ov.Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
     return (

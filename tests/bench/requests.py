@@ -1,4 +1,4 @@
-"""Requests prepared once, so that whoever sends them costs as little as possible."""
+"""Requests that are prepared once, so that sending them costs as little as possible."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent again and again, and how its answer is read.
+    """A request that is sent again and again, and how its answer is read.
 
     Attributes:
         path: Where it goes: a gRPC method or an HTTP path.
         body: A gRPC message or an HTTP body.
         read: Reads the output from the answer's message or body.
-        headers: Of HTTP.
+        headers: The headers of HTTP.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""ResNet-50 with random weights: what it answers means nothing, what it costs is right."""
+"""ResNet-50 with random weights: its answers mean nothing, but its cost is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measuring ways in turn, round after round, so that a slow moment hits them all."""
+"""Measuring ways in turn, round after round, so that a slow moment of the machine affects them all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Row:
         return Ratio(median(found), min(found), max(found))
 
     def ratio(self, base: Row, name: str = "per_second") -> Ratio:
-        """Hold a figure against another's, each round against the same round."""
+        """Compare a figure with another row's, round by round."""
         pairs = zip(self.rounds, base.rounds, strict=True)
         ratios = [getattr(own, name) / getattr(other, name) for own, other in pairs]
         return Ratio(median(ratios), min(ratios), max(ratios))
@@ -46,17 +46,17 @@ class Ratio:
 
 
 Rows = Mapping[str, Row]
-"""Each way's figures by its name; the first is what the others are held against."""
+"""Each way's figures by its name; the others are compared with the first."""
 
 
 def ratios_to_first(rows: Rows) -> dict[str, Ratio]:
-    """Hold each of the other ways' rates against the first's; by `way / first`."""
+    """Divide each of the other ways' rates by the first's; the keys are `way / first`."""
     (first, base), *others = rows.items()
     return {f"{name} / {first}": row.ratio(base) for name, row in others}
 
 
 def run(title: str, ways: Sequence[Way], rounds: int, seconds: float) -> Rows:
-    """Measure the ways of a case, and show how far it is."""
+    """Measure the ways of a case, and show the progress."""
     found: dict[str, list[Figures]] = {way.name: [] for way in ways}
     for number in range(rounds):
         for way in ways:

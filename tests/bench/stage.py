@@ -1,4 +1,4 @@
-"""What runs while ways are measured: inferwire's server, and the floor beside it."""
+"""The servers that run while ways are measured: inferwire's, and the floor beside it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Stage:
     """The servers that ways talk to.
 
     Attributes:
-        server: This one.
-        socket: Where it listens besides its port.
-        memory: What the names of shared memory it may read begin with.
+        server: This project's server.
+        socket: The Unix socket where it listens besides its port.
+        memory: The prefix of the names of shared memory that it may read.
         floor: The bare gRPC server.
-        two_workers: This server again, with two workers, on its ports alone; only where the network is tiny.
+        two_workers: This server again, with two workers, on its ports alone; only if the network is tiny.
     """
 
     server: ServerProcess
@@ -55,7 +55,7 @@ class Stage:
 def running_stage(repository: Path, network: Network | None = None) -> Generator[Stage]:
     """Serve a model repository, on a Unix socket and by shared memory as well, with a floor beside it.
 
-    Where its network is given and tiny, two workers serve it as well.
+    If its network is given and tiny, two workers serve it as well.
     """
     socket, memory = repository / ".grpc.socket", f"inferwire-bench-{token_hex(4)}-"
     flags = ("--device", "CPU", "--grpc-socket", str(socket), "--shared-memory", f"/{memory}")

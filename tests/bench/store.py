@@ -1,4 +1,4 @@
-"""What was measured last, kept in files, so that a page can be written again and a run need not be all at once."""
+"""The latest results, kept in files, so that a page can be written again and a run can be made in parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cases = Mapping[str, Rows]
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """What was measured on: all of it, and the parts that were measured again since."""
+    """The machines of the results: of the whole run, and of the parts that were measured again since."""
 
     described: str
     again: Mapping[str, str]
@@ -38,7 +38,7 @@ class Store:
             path.unlink()
 
     def keep(self, name: str, cases: Mapping[str, Rows]) -> None:
-        """Keep cases of one kind of run, each in place of what is there of it."""
+        """Keep cases of one kind of run, each in place of its earlier result."""
         found = {title: {way: asdict(row)["rounds"] for way, row in rows.items()} for title, rows in cases.items()}
         self._write(name, self._read(name) | found)
 
@@ -59,13 +59,13 @@ class Store:
         return AtRest(**found) if found else None
 
     def keep_machine(self, described: str, parts: Iterable[str] = ()) -> None:
-        """Keep what all was measured on, or some parts where all was before."""
+        """Keep the machine of the whole run, or of some parts that were measured after it."""
         before = self._read("machine")
         again = dict.fromkeys(parts, described)
         self._write("machine", {"described": described} | before | {"again": before.get("again", {}) | again})
 
     def kept_machines(self) -> Machines:
-        """Read what was measured on."""
+        """Read the machines of the results."""
         found = self._read("machine")
         return Machines(found.get("described", "an unknown machine"), found.get("again", {}))
 

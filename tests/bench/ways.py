@@ -1,4 +1,4 @@
-"""Every way of running a model that is measured. The first that fits a case is what the others are held against."""
+"""Every way of running a model that is measured. The others are compared with the first that fits a case."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inferwire.transport.lending import LEAST_BYTES
 
 HINTS = {"PERFORMANCE_HINT": "THROUGHPUT"}
 LARGEST_JSON = 100_000
-"""From so many bytes of a tensor on, numbers in JSON are left out: they take a second."""
+"""The size of a tensor, in bytes, from which JSON numbers are left out, since they take a second."""
 
 Client = Callable[[str, Request, KnownAnswers, int], Callable[[float], Answered]]
 Prepare = Callable[[Network, Array], Request]
@@ -28,7 +28,7 @@ UseQueue = Callable[[Any, Any, Array, Array, int], Callable[[float], Answered]]
 
 
 class Local:
-    """A network compiled in this process, and what it answers."""
+    """A network compiled in this process, and its answers."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -40,7 +40,7 @@ class Local:
 
     @cached_property
     def expected(self) -> Array:
-        """What the sample gives."""
+        """The output for the sample."""
         return self.compiled(self.network.sample)[0].copy()
 
 
@@ -59,13 +59,13 @@ class Case:
 
     @property
     def title(self) -> str:
-        """What the case is called."""
+        """The title of the case."""
         return f"{self.network.name}, {self.in_flight} in flight"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of way: how it is called, made, and whether it makes sense in a case."""
+    """A kind of way: its name, how to make it, and whether it makes sense in a case."""
 
     name: str
     make: Callable[[Case, str], Way]
@@ -133,7 +133,7 @@ def _wire(client: Client, address: Callable[[Stage], str], prepare: Prepare) -> 
 
 
 def _two_workers(make: Callable[[Case, str], Way]) -> Callable[[Case, str], Way]:
-    """Let a way lead into the server of two workers."""
+    """Have a way lead to the server of two workers."""
     return lambda case, name: make(replace(case, stage=case.stage.of_two_workers()), name)
 
 
@@ -173,7 +173,7 @@ def _grpc_alone(stage: Stage) -> str:
 
 
 def _as_from_elsewhere(stage: Stage) -> str:
-    """Name the server as the SDK does not know its own host, to which it would lend its memory."""
+    """Give the server's address in a form in which the SDK does not see its own host, so that it lends no memory."""
     host, _, port = _tcp(stage).rpartition(":")
     return f"[::ffff:{host}]:{port}"
 
@@ -231,13 +231,13 @@ FAR_KINDS = (
     Kind("OIP gRPC stream", _wire(python_clients.grpc_stream, _tcp, requests.oip_grpc_stream)),
     Kind("REST binary", _wire(python_clients.http, _http, requests.rest_binary)),
 )
-"""Those that make sense from another machine."""
+"""The kinds that make sense from another machine."""
 
 
 def ways(
     case: Case, chosen: Sequence[str], without: frozenset[str] = frozenset(), kinds: Sequence[Kind] = KINDS
 ) -> Iterator[Way]:
-    """Make the ways of a case whose names contain one of the chosen texts, and what they are held against."""
+    """Make the ways of a case whose names contain one of the chosen texts, and the way that they are compared with."""
     fitting = [kind for kind in kinds if kind.fits(case)]
     for kind in fitting:
         is_chosen = not chosen or any(text.lower() in kind.name.lower() for text in chosen)

@@ -1,8 +1,8 @@
-"""A wire between clients and a server on this machine: a port that leads to another's, later and not as fast.
+"""A wire between clients and a server on this machine: a port that leads to another with a delay and a limited rate.
 
-`python -m tests.bench.wire PORT ROUND_TRIP_MS MBIT` prints its own port. What protocols make of a network is seen
-behind it: how often they wait for a round trip, and how much they have under way. What the system makes of one is not:
-losses, and how TCP finds out what it may send. Its clock goes by milliseconds.
+`python -m tests.bench.wire PORT ROUND_TRIP_MS MBIT` prints its own port. It shows the
+effects of a network on protocols: how often they wait for a round trip, and how much they have under way. It does not
+show those on the system: losses, and how TCP finds out what it may send. Its clock ticks in milliseconds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Wire:
 
 
 class Lane:
-    """One direction, which all connections share: what comes waits until it is through."""
+    """One direction, which all connections share: bytes wait until those before them are through."""
 
     def __init__(self, wire: Wire) -> None:
         self._delay_s = wire.round_trip_ms / 2000
@@ -70,26 +70,26 @@ class Lane:
 
 
 class End(asyncio.Protocol):
-    """One end of a connection: what comes here goes out at the other end."""
+    """One end of a connection: bytes that come in here go out at the other end."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
         self._loop = asyncio.get_running_loop()
         self._other: Self | None = None
         self._early = deque[bytes]()
-        # In their order, to which timers do not keep; nothing is the connection's end.
+        # In their order, which timers do not keep; empty bytes are the connection's end.
         self._on_wire = deque[bytes]()
         self._bytes_on_wire = 0
         self._transport: asyncio.Transport
 
     def join(self, other: Self) -> None:
-        """Know the other end, to which it goes what has come."""
+        """Set the other end, to which the bytes go."""
         self._other = other
         while self._early:
             self._send(self._early.popleft())
 
     def abort(self) -> None:
-        """End the connection: there is nobody at the other end."""
+        """End the connection, since the other end could not connect."""
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -138,7 +138,7 @@ async def lead(target: int, wire: Wire) -> None:
     connecting = set[asyncio.Task[None]]()
 
     async def connect(near: End) -> None:
-        # A connection that is asked for is there after a round trip.
+        # A connection takes one round trip to open.
         await asyncio.sleep(wire.round_trip_ms / 1000)
         try:
             _, far = await loop.create_connection(lambda: End(back), HOST, target)

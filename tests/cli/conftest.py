@@ -28,7 +28,7 @@ scale = 128
 
 
 UNUSUAL = "zählt [bold] 0 :100: bis 9%"
-"""A name as folders may have it, with what rich and URLs have meanings for."""
+"""A name that a folder may have, with characters that mean something to rich and in URLs."""
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture(autouse=True)
 def handler_of_interrupts() -> Generator[None]:
-    """Have Ctrl-C do what it did: a command says what it does to its process, which is that of the tests."""
+    """Restore the handler of Ctrl-C, which a command sets for its process, here that of the tests."""
     before = signal.getsignal(signal.SIGINT)
     yield
     signal.signal(signal.SIGINT, before)
@@ -64,7 +64,7 @@ class Done:
 
 @pytest.fixture
 def unusual() -> str:
-    """A model whose name has signs in it that mean something elsewhere."""
+    """A model whose name has characters in it that mean something elsewhere."""
     return UNUSUAL
 
 
@@ -75,7 +75,7 @@ def run(
     """Run the command against the server, in this process; keyword arguments are environment variables."""
     monkeypatch.setenv("INFERWIRE_ADDRESS", server.grpc_address)
     monkeypatch.setenv("INFERWIRE_HTTP_ADDRESS", server.http_address)
-    # Nothing is cut to a terminal's width, whatever shell these tests are run from.
+    # The output is not cut to a terminal's width, whatever shell runs these tests.
     monkeypatch.delenv("COLUMNS", raising=False)
 
     def inferwire(*words: str | Path, **environment: str) -> Done:

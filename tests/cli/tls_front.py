@@ -1,4 +1,4 @@
-"""TLS in front of a server that has none: what comes goes on as plain bytes, and the answers come back."""
+"""TLS in front of a server that has none: it passes requests on as plain bytes, and the answers back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TlsFront(Front):
     """A port with TLS.
 
     Attributes:
-        received: All that its clients have said, as the server got it.
+        received: All bytes that its clients have sent, as the server got them.
     """
 
     def __init__(self, server_port: int, certificate: trustme.LeafCert, protocol: str) -> None:

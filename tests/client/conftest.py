@@ -1,4 +1,4 @@
-"""No test waits in vain; and models of a server that is not there: each test ends the executions itself."""
+"""A time limit for every test, and models of a fake server: each test ends the executions itself."""
 
 from __future__ import annotations
 

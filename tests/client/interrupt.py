@@ -1,4 +1,4 @@
-"""Ctrl-C, or want of memory, at any step that the SDK takes."""
+"""Ctrl-C, or a lack of memory, at any step of the SDK."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PACKAGE = str(Path(inferwire.__file__).parent)
 
 
 class Interrupt:
-    """Raises where the SDK has come to after so many steps, which are where Python runs the handlers of signals.
+    """Raises after so many steps of the SDK; steps are the points at which Python runs the handlers of signals.
 
     Args:
-        error: What it raises.
-        after: How many steps are taken before; fewer where the SDK begins to wait for what never comes.
-        is_answered: Whether what it waits for comes.
+        error: The error that it raises.
+        after: How many steps are taken before; fewer if the SDK begins to wait for an answer that never comes.
+        is_answered: Whether the answer that it waits for comes.
         within: The folders and files whose steps are counted.
 
     Attributes:
@@ -35,12 +35,12 @@ class Interrupt:
         self._left = after
         self._within = within
         self._last = None if is_answered else Latch.wait.__code__
-        # The interpreter does not keep a profile function alive through the call in which it is taken away.
+        # The interpreter does not keep a profile function alive during the call that removes it.
         self._profile = self._step
         self._is_destroying = False
 
     def __enter__(self) -> Interrupt:
-        # What is collected within would be interrupted instead, and nobody would hear of it.
+        # The finalizer of an object that is collected here would be interrupted instead, and its error would be lost.
         gc.disable()
         sys.setprofile(self._profile)
         return self
@@ -53,12 +53,12 @@ class Interrupt:
         if event not in ("call", "c_return") and not self._is_destroying:
             return
         if event == "c_return" and getattr(called, "__name__", "") == "__enter__":
-            # Python 3.14 alone runs handlers between a lock's taking and what follows, where nothing can be done.
+            # Only Python 3.14 runs handlers between the taking of a lock and the next step, where no code can help.
             return
         if not frame.f_code.co_filename.startswith(self._within):
             return
         if frame.f_code.co_name == "__del__":
-            # Nobody would hear of what is raised there, or in what it calls.
+            # An error that is raised in a finalizer, or in a function it calls, would be lost.
             self._is_destroying = event != "return"
             return
         if self._is_destroying:

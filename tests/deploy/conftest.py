@@ -24,7 +24,7 @@ OF_THE_SCRAPE = {"job", "instance"}
 
 @pytest.fixture
 async def http(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient, None]:
-    """A client that shows no key, of a server that asks for one and has a model loaded."""
+    """A client without a key, of a server that requires one and has a model loaded."""
     (tmp_path / "models/echo/1").mkdir(parents=True)
     (tmp_path / "models/echo/1/model.onnx").touch()
     (tmp_path / "keys").write_text(KEY)
@@ -42,7 +42,7 @@ async def http(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient, None]:
 
 @pytest.fixture
 async def metrics(http: httpx.AsyncClient) -> str:
-    """What /metrics says after one call without a key, and one job."""
+    """The text of /metrics after one call without a key, and one job."""
     shown = {"authorization": f"Bearer {KEY}"}
     assert (await http.get("/metrics")).status_code == 401
     given = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 2.0, 3.0, 4.0]}
@@ -53,7 +53,7 @@ async def metrics(http: httpx.AsyncClient) -> str:
 
 @pytest.fixture
 def labels_of(metrics: str) -> LabelsOf:
-    """The labels of what the server writes and of what the rules make, with those that Prometheus adds."""
+    """The labels of the metrics that the server writes and the rules make, with those that Prometheus adds."""
     found: defaultdict[str, set[str]] = defaultdict(lambda: set(OF_THE_SCRAPE))
     found |= {"up": set(OF_THE_SCRAPE), "ALERTS": {"alertname", "alertstate"}}
     for family in text_string_to_metric_families(metrics):

@@ -1,4 +1,4 @@
-"""What the expressions of rules and panels read of /metrics, told from their text: Prometheus itself is not asked."""
+"""What the expressions of rules and panels read of /metrics, found in their text without running Prometheus."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VALUES = {
 """The values by which labels may be selected; a dashboard's variables stand for those that it offers."""
 
 _WORDS = {"or", "unless", "offset"}
-"""What stands in expressions beside names and functions."""
+"""The words in expressions that are neither names nor functions."""
 
 _SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}")
 _MATCHER = re.compile(r'(\w+)(?:=~|!=|=)"([^"]*)"')
@@ -42,13 +42,13 @@ def grouped(expression: str) -> set[str]:
 
 
 def named(expression: str) -> set[str]:
-    """Give the metrics that an expression reads: what is no function, word, label or number in it."""
+    """Give the metrics that an expression reads: the names in it that are no functions, words, labels or numbers."""
     bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|\b(?:by|on) \([^)]*\)|\boffset \w+", " ", expression)
     return set(_NAME.findall(bare)) - _WORDS
 
 
 def labels_given(expression: str, labels_of: LabelsOf) -> set[str]:
-    """Give the labels of an expression's results, once it is sure that it reads nothing that is never written."""
+    """Give the labels of an expression's results, after checking that each metric and label in it exists."""
     for opening, closing in ("()", "{}", "[]"):
         assert expression.count(opening) == expression.count(closing), expression
     names = named(expression)

@@ -12,7 +12,7 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
 
 def with_optional_lines(text: str) -> str:
-    """Take the # away from the lines that begin with it and no space."""
+    """Uncomment the lines that begin with # and no space."""
     return re.sub(r"^( *)#(?=\S)", r"\1", text, flags=re.MULTILINE)
 
 
@@ -23,6 +23,6 @@ def read(name: str, *, optional: bool = False) -> list[Any]:
 
 
 def kubernetes(kind: str, *, optional: bool = False) -> Any:
-    """Give what the cluster is told to have of one kind."""
+    """Give the cluster's object of a kind."""
     (found,) = (each for each in read("kubernetes.yaml", optional=optional) if each["kind"] == kind)
     return found

@@ -1,4 +1,4 @@
-"""What `inferwire serve` makes of the flags and variables that a manifest gives it."""
+"""The settings that `inferwire serve` reads from the flags and variables of a manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of the engine share."""
+"""Helpers that tests of the engine share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inferwire_server.engine.slot_runs import SlotRun
 
 @contextmanager
 def no_new_threads() -> Generator[None, None, None]:
-    """Have the system refuse every new thread, as where memory or process ids are used up."""
+    """Have the system refuse every new thread, as it does when memory or process ids are used up."""
     size = threading.stack_size(2**47)  # no address space has room for it
     try:
         yield

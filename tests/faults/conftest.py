@@ -32,7 +32,7 @@ from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 
 LIMIT_S = 30.0
-"""How long anything may take; reached by what hangs alone."""
+"""How long anything may take; only something that hangs reaches it."""
 SLOTS = 2
 CAPACITY = 4
 WORK = Inference(Wanted(ServedModel("echo")), (("x", Tensor(BY_NAME["f32"], (1, 4), bytes(16))),))
@@ -45,7 +45,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, what is behind it, and a client of each socket."""
+    """A running server, the objects behind its sockets, and a client of each socket."""
 
     composition: Composition
     rpc: GrpcServer
@@ -86,7 +86,7 @@ class Server:
         assert self.outcomes() - Counter(finished=len(WAYS)) == Counter(outcomes)
 
     def adds_up(self, **outcomes: int) -> None:
-        """Check that jobs have ended so, and that those submitted are those that ended."""
+        """Check that jobs have ended with these outcomes, and that all submitted jobs have ended."""
         assert self.outcomes() == Counter(outcomes)
         ended: defaultdict[tuple[str, ...], float] = defaultdict(float)
         for labels, value in self._samples("inferwire_jobs_total").items():
@@ -104,7 +104,7 @@ class Server:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Let the loop and its threads go on until something holds."""
+    """Let the loop and its threads run until a condition holds."""
     async with asyncio.timeout(LIMIT_S):
         while not holds():
             await asyncio.to_thread(int)

@@ -1,4 +1,4 @@
-"""A client that is killed: does one thing until somebody ends it. `python victim.py WHAT GRPC_PORT HTTP_PORT`."""
+"""A client that a test kills: it does one thing until then. `python victim.py WHAT GRPC_PORT HTTP_PORT`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 V1 = "/inferwire.v1"
 FOREVER = threading.Event()
-"""What nobody sets."""
+"""An event that is never set."""
 
 
 def then_wait(*messages: Any) -> Iterator[bytes]:
@@ -75,7 +75,7 @@ def rest_infer(channel: grpc.Channel, http_port: int) -> None:
 
 
 def v1_wait(channel: grpc.Channel, http_port: int) -> None:
-    """Wait for jobs of one's own, which outlive their caller."""
+    """Wait for jobs of its own, which outlive their caller."""
     request = inference_pb2.StartAsyncRequest(**work())
     start = channel.unary_unary(f"{V1}.InferenceService/StartAsync")
     answers = [start(request.SerializeToString()) for _ in "abc"]

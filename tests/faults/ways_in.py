@@ -74,7 +74,7 @@ async def v1_session(channel: grpc.aio.Channel, http: httpx.AsyncClient, timeout
         message = pb.SessionResponse.FromString(data)
         for result in message.results:
             await stream.done_writing()
-            with suppress(grpc.aio.AioRpcError):  # where the server is shutting down
+            with suppress(grpc.aio.AioRpcError):  # raised if the server is shutting down
                 assert await stream.read() is grpc.aio.EOF
             assert result.HasField("error") or list(message.raw) == [ROW.tobytes()]
             return code_name(result.error) if result.HasField("error") else OK
@@ -140,4 +140,4 @@ WAYS: dict[str, Way] = {
     way.__name__: way for way in (v1_infer, v1_session, v1_job, oip_infer, oip_stream, rest_infer, rest_job)
 }
 SAY_CODES = {name: way for name, way in WAYS.items() if name != "oip_stream"}
-"""The ways whose errors have a code: the protocol's stream has but a sentence."""
+"""The ways whose errors have a code: the protocol's stream has only a sentence."""

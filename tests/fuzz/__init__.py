@@ -1,1 +1,1 @@
-"""Bytes nobody meant: `make fuzz` for some minutes of them, `targets` for what they are given to."""
+"""Fuzzing: `make fuzz` does some minutes of it, `targets` has the functions that get the bytes."""

@@ -24,12 +24,12 @@ FOUND = ENVIRONMENT / "found"
 MODEL = "digits_mlp"
 CHECKS = ("not_a_server_error", "status_code_conformance", "response_schema_conformance", "unsupported_method")
 EXPECTED_ERRORS = "/v2/repository/models/|/trace/setting|/v2/(system|cuda)sharedmemory/"
-"""Calls that answer with a 5xx for what a caller sends: 500 where a load fails, as the protocol's clients expect, and
+"""Calls that answer with a 5xx for what a caller sends: 500 if a load fails, as the protocol's clients expect, and
 501 for what is not offered, or not by a server that is started without it."""
 
 
 def python() -> Path:
-    """Give the Python that has the packages, and make it first where it is not there."""
+    """Give the Python that has the packages, and make it first if it does not exist."""
     interpreter = ENVIRONMENT / "bin/python"
     if not (ENVIRONMENT / "complete").exists():
         venv.create(ENVIRONMENT, with_pip=True, clear=True)

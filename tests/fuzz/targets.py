@@ -1,6 +1,6 @@
-"""What reads bytes from the network, as functions that take any: each returns, or refuses in a sentence.
+"""The readers of bytes from the network, as functions that take any: each returns, or refuses in a sentence.
 
-Whatever else is raised is a bug. Beside each stand examples to begin from.
+Any other error is a bug. Beside each reader are examples to begin from.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Target:
     examples: tuple[bytes, ...]
 
     def __call__(self, data: bytes) -> None:
-        """Give it bytes; what it raises that is no refusal comes out."""
+        """Give it bytes; raise its errors, except refusals."""
         with suppress(ServingError, raw_fields.MalformedMessage, frames.MalformedFrame, ConnectionFailed):
             self.read(data)
 
@@ -104,7 +104,7 @@ def execution(data: bytes) -> None:
 
 
 def framed(data: bytes) -> None:
-    """Receive bytes as a socket would, in pieces as long as the first of them says."""
+    """Receive bytes as a socket would, in pieces whose length the first byte gives."""
     reader = FrameReader(frames.scratch(), 1 << 20)
     piece, data = data[0] + 1 if data else 1, data[1:]
     for at in range(0, len(data), piece):
@@ -117,7 +117,7 @@ def framed(data: bytes) -> None:
 
 
 class Echo:
-    """A call of HTTP/2 that lets as much come as it can, and answers with as much as has come."""
+    """A call of HTTP/2 that gives its peer all the room it can, and answers with as much as it has received."""
 
     awaits_data = True
 
@@ -142,7 +142,7 @@ class Echo:
 
 
 def http2_frames(data: bytes) -> None:
-    """Receive bytes behind a client's preface as a socket would, in pieces as long as the first of them says."""
+    """Receive bytes behind a client's preface as a socket would, in pieces whose length the first byte gives."""
     connection: Connection[CallHead] = Connection(lambda pieces: None, read_head, Echo, lambda: None)
     connection.receive(http2.PREFACE + http2.settings({}))
     piece, data = data[0] + 1 if data else 1, data[1:]
@@ -211,7 +211,7 @@ def _session_request() -> bytes:
 
 
 def _http2_frames(size: int) -> bytes:
-    """Write a call whose headers come in two frames and are remembered, and another that is given up."""
+    """Write a call whose headers come in two frames and are remembered, and another that is reset."""
     fields = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/a/b"), (b"content-type", b"application/grpc")]
     block = write_block([*fields, (b"grpc-timeout", b"1S"), (b"a-bin", b"YWI")]) + b"\x40\x01a\x01b"
     said = [

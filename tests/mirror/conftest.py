@@ -105,7 +105,7 @@ def _text() -> openvino.Model:
 
 
 def _slow() -> openvino.Model:
-    """A model that takes seconds: nobody waits for its end."""
+    """A model that takes seconds; no test waits for it to end."""
     data = _parameter("data", [1])
     node = square = op.broadcast(data, op.constant(np.array([1024, 1024], np.int64)))
     for _ in range(100):
@@ -120,7 +120,7 @@ def _failing() -> openvino.Model:
 
 
 def _many_states() -> openvino.Model:
-    """A model of six states, each of which adds up what it is given, times a number of its own."""
+    """A model of six states, each of which adds up its inputs, times a number of its own."""
     data = _parameter("data", [1])
     zero, sinks, node = op.constant(np.zeros(1, np.float32)), [], data
     for factor, name in enumerate(STATES, 1):

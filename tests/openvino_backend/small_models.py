@@ -1,4 +1,4 @@
-"""Models of a few operations, as files, and what they are given."""
+"""Models of a few operations, as files, and their inputs."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Those written for openvino run twice, with openvino and with a server, and have to print the same. Those written for
 servers of the Open Inference Protocol have to get the answers that openvino gives, and Triton's load generator the
-counts of what it sent. The image has to be built and run, where docker or podman is. Prometheus has to find the files
-of `deploy/` right, and numbers for every panel of the dashboard; the schemas of Kubernetes and KServe's types have to
-fit its manifests. The example of cascades runs last.
+counts of what it sent. The image has to be built and run, if docker or podman is there. Prometheus has to find the
+files of `deploy/` right, and numbers for every panel of the dashboard; the schemas of Kubernetes and KServe's types
+have to fit its manifests. The example of cascades runs last.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ LANGUAGE = Environment(
         OPENVINO,
     ),
     has_client=True,
-    # What it loads is in a package, or made here.
+    # The models that it loads are in a package, or made here.
     variables={"HF_HUB_OFFLINE": "1"},
-    # One wants a torch for GPUs, the other reports to its makers what models are converted.
+    # One requires a torch for GPUs, the other reports to its makers which models are converted.
     without=("torchvision", "openvino-telemetry"),
 )
 SCHEMAS = Environment("schemas", ("kserve==0.21.0", "kubernetes-validate==1.37.0"))
@@ -88,7 +88,7 @@ def ask(environment: Environment, server: ServerProcess, program: str) -> bool:
 
 
 def hold_against_schemas() -> bool:
-    """Say whether what a cluster is given is what Kubernetes and KServe take."""
+    """Say whether the manifests fit the schemas of Kubernetes and KServe."""
     SCHEMAS.python()
     wrong: list[str] = json.loads(SCHEMAS.run(HERE / "cluster/schemas.py", *MANIFESTS))
     report("manifests", not wrong, "\n".join(wrong) or ", ".join(file.name for file in MANIFESTS))

@@ -16,14 +16,14 @@ FOLDER = ROOT / "build/programs"
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What programs need beside Python.
+    """The packages and variables that programs need.
 
     Attributes:
-        name: Names its folder.
-        packages: What is installed from PyPI.
+        name: The name of its folder.
+        packages: The packages to install from PyPI.
         has_client: Whether this project's client is installed, too.
-        variables: What its programs find in their environment, beside what is there.
-        without: What comes with its packages and is taken out again.
+        variables: The variables of the environment that its programs get besides the present ones.
+        without: Packages that come with the others and are uninstalled again.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Environment:
     without: tuple[str, ...] = ()
 
     def python(self) -> Path:
-        """Give the Python that has the packages, and make it first where it is not there or has others."""
+        """Give the Python that has the packages, and make it first if it does not exist or has others."""
         folder = FOLDER / self.name
         made_of = folder / "packages"
         wanted = " ".join((*self.packages, *(f"-{name}" for name in self.without)))

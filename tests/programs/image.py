@@ -29,7 +29,7 @@ START_LIMIT_S = 60.0
 
 
 def measure() -> tuple[bool, str] | None:
-    """Build the image, run it and stop it, and say what is wrong; None where there is no engine."""
+    """Build the image, run it and stop it, and say what is wrong; None if there is no engine."""
     engine = next(filter(_answers, ("docker", "podman")), None)
     if engine is None:
         return None

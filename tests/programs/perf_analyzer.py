@@ -18,7 +18,7 @@ from inferwire_cli.server_process import ServerProcess
 ENVIRONMENT = Environment("perf_analyzer", ("tritonclient==2.51.0", "nvidia-cuda-runtime-cu12<13"))
 REQUESTS = 300
 NOT_FOUND = 127
-"""How the loader ends a program whose libraries are not there."""
+"""The exit code of a program whose libraries are missing."""
 
 _DIGITS = ("-m", "digits_mlp", "--shape", "pixels:1,64")
 _SEQUENCES = ("-m", "silero_vad_stateful", "--sequence-length", "5")
@@ -45,7 +45,7 @@ def measure(server: ServerProcess) -> tuple[bool, str]:
         if done.returncode == NOT_FOUND:
             return False, "does not start: apt-get install libb64-0d"
         sent = re.search(r"^ *Request count: ([0-9]+)", done.stdout, re.MULTILINE)
-        # What ended in the first and the last moment may not be in what it reads of the server's counts.
+        # Requests that end in the first and the last moment may be missing in the server's counts that it reads.
         counted = re.search(r"Successful request count: [1-9]", done.stdout)
         if done.returncode or sent is None or counted is None or int(sent[1]) != REQUESTS:
             return False, f"{way}: {done.stdout}{done.stderr}"

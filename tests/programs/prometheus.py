@@ -1,4 +1,4 @@
-"""Prometheus against a server: what it says itself of the files of `deploy/` and of what it scrapes.
+"""Prometheus against a server: its own verdict on the files of `deploy/`, and on the metrics that it scrapes.
 
 It needs Debian's package prometheus, which has promtool too.
 """
@@ -54,7 +54,7 @@ def _run(*command: Path | str, given: str = "") -> subprocess.CompletedProcess[s
 
 @contextmanager
 def _prometheus(server: ServerProcess, folder: Path) -> Generator[httpx.Client]:
-    """Scrape the server as `deploy/` has it, but every second; give a client of Prometheus."""
+    """Scrape the server as `deploy/` configures it, but every second; give a client of Prometheus."""
     configuration = yaml.safe_load((FILES / "prometheus.yaml").read_text())
     configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     configuration["rule_files"] = [str(FILES / "rules.yaml")]

@@ -1,4 +1,4 @@
-"""A loader over a folder that a test writes, on a backend that does as the files say."""
+"""A loader over a folder that a test writes, on a backend that behaves as the files tell it to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
 
 
 class ScriptedBackend(FakeBackend):
-    """Compiles as the model's file says, when its gate is open."""
+    """Compiles as the model's file tells it to, when its gate is open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ async def a_rig(root: Path, *names: str, scan: Scan | None = None) -> AsyncGener
 
 
 async def settled(rig: Rig, states: dict[str, str]) -> None:
-    """Wait until the catalogue says this."""
+    """Wait until the catalogue has these states."""
     changed = asyncio.Event()
     rig.catalogue.subscribe(changed.set)
     async with asyncio.timeout(10):

@@ -20,7 +20,7 @@ ComposeFakes = Callable[..., AbstractAsyncContextManager[Composition]]
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
-    """A loop whose time jumps when it is told to."""
+    """A loop whose time jumps when a test tells it to."""
 
     leapt_s = 0.0
 
@@ -29,7 +29,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
         self._timers: WeakSet[asyncio.TimerHandle] = WeakSet()
 
     def timers_after(self, seconds: float) -> int:
-        """Count the timers that are to go off later than in so many seconds."""
+        """Count the timers that are due in more than so many seconds."""
         return sum(not timer.cancelled() and timer.when() > self.time() + seconds for timer in self._timers)
 
     def call_at(
@@ -46,7 +46,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run the tests of this folder on such a loop."""
+    """Run the tests of this folder on a loop that leaps."""
     return {"leaping": LeapingLoop}
 
 

@@ -57,7 +57,7 @@ def jobs(address: str, sample: Sample, tally: Tally, random: Random) -> None:
 
 
 def reload(address: str, sample: Sample, tally: Tally, random: Random) -> None:
-    """Load models anew while they are used: nobody may notice."""
+    """Reload models while they are used: no caller may notice."""
     http = HTTPConnection(address, timeout=LIMIT_S)
     while not tally.stop.wait(1.0):
         code, _ = _post(http, f"/v2/repository/models/{random.choice(sample.names)}/load", b"")

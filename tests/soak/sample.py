@@ -1,4 +1,4 @@
-"""What is asked in a soak, and what is to be answered: rows that differ, so that one caller's is not another's."""
+"""The inputs and expected answers of a soak: all rows differ, so that an answer to another caller is noticed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.soak.tally import OK
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 ROWS = 64
 SUMS = "sums"
-"""A model that adds up what it is given: `x` and its state, both f32[1,4], give `y`."""
+"""A model that adds up its inputs: `x` and its state, both f32[1,4], give `y`."""
 PAIRS = "pairs"
-"""A model that fails where `x`, f32[?], is no row of pairs: it gives the pairs, f32[?,2]."""
+"""A model that fails if `x`, f32[?], is no row of pairs: it gives the pairs, f32[?,2]."""
 SUMMED_PAIRS = "summed_pairs"
 """The same with a state: it gives the sum of all numbers so far, f32[1], and the pairs."""
 _TOLERANCE = 1e-3
@@ -30,8 +30,8 @@ class Sample:
     """Rows for the digits network, and its answers.
 
     Attributes:
-        names: What the network is served as: alone, and batched.
-        model_file: Where a client that brings it has it from.
+        names: The names that the network is served by: unbatched, and batched.
+        model_file: The file for clients that upload it.
     """
 
     rows: Array
@@ -68,7 +68,7 @@ def lay_out(folder: Path) -> Sample:
 def _lay_out_sums(folder: Path) -> None:
     x, name = ops.parameter([1, 4], np.float32, name="x"), "sum"
     total = ops.add(ops.read_value(ops.constant(np.zeros((1, 4), np.float32)), name), x)
-    # What openvino's stubs know of models with sinks is not what there is.
+    # openvino's stubs are wrong about models with sinks.
     make: Any = ov.Model
     folder.mkdir(parents=True)
     model = make([ops.result(total)], [ops.assign(total, name)], [x], SUMS)

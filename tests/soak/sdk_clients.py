@@ -23,7 +23,7 @@ def outcome(error: inferwire.InferwireError) -> str:
 
 
 def infer(address: str, sample: Sample, tally: Tally, random: Random) -> None:
-    """Infer one after the other, in a hurry now and then, and with outputs that stay on the server."""
+    """Infer one after the other, now and then with a short time limit, or with outputs that stay on the server."""
     core = inferwire.Core(address)
     request = core.served_model(random.choice(sample.names)).create_infer_request()
     while not tally.stop.is_set():
@@ -58,7 +58,7 @@ def queue(address: str, sample: Sample, tally: Tally, random: Random) -> None:
 
 
 def cancel(address: str, sample: Sample, tally: Tally, random: Random) -> None:
-    """Start requests and cancel some of them at whatever moment."""
+    """Start requests and cancel some of them at random moments."""
     core = inferwire.Core(address)
     compiled = core.served_model(random.choice(sample.names))
     requests = [compiled.create_infer_request() for _ in range(4)]
@@ -102,7 +102,7 @@ def states(address: str, sample: Sample, tally: Tally, random: Random) -> None:
 
 
 def pairs(address: str, sample: Sample, tally: Tally, random: Random) -> None:
-    """Send what fails now and then, alone and to a state: it is nobody else's failure, and nobody's shape or sum."""
+    """Send inputs that fail now and then, alone and to a state: no other call may fail or change by that."""
     del sample
     core = inferwire.Core(address)
     alone, summed = (core.served_model(name).create_infer_request() for name in (PAIRS, SUMMED_PAIRS))
@@ -134,7 +134,7 @@ def pairs(address: str, sample: Sample, tally: Tally, random: Random) -> None:
 def _begun_anew(
     request: inferwire.InferRequest, compiled: inferwire.CompiledModel, random: Random
 ) -> inferwire.InferRequest:
-    """Give a request with fresh states: the same one, or another where that cannot be reset."""
+    """Give a request with fresh states: the same one, or another if that cannot be reset."""
     if random.random() < 0.5:
         return compiled.create_infer_request()
     try:
@@ -156,6 +156,6 @@ def upload(address: str, sample: Sample, tally: Tally, random: Random) -> None:
             tally.add("upload", outcome(error))
         if random.random() < 0.5:
             core.close()
-        # What holds a connection is freed with its cycle: how many sessions there are must not be up to chance.
+        # Objects in cycles hold connections until they are collected: the number of sessions must not be up to chance.
         compiled = core = None
         gc.collect()

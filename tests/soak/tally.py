@@ -1,4 +1,4 @@
-"""What the clients of a soak met, by deed and outcome; what nobody expected ends it."""
+"""What the clients of a soak met, by deed and outcome; an unexpected outcome ends the soak."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def is_quiet(server: ServerProcess) -> bool:
 
 
 def samples(server: ServerProcess, name: str, label: str = "") -> dict[Labels, float]:
-    """Read a metric; where it has a further label, add the values up over that."""
+    """Read a metric; if it has a further label, add up its values over that."""
     with urlopen(f"http://{server.host}:{server.http_port}/metrics") as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     found: defaultdict[Labels, float] = defaultdict(float)
@@ -75,7 +75,7 @@ def samples(server: ServerProcess, name: str, label: str = "") -> dict[Labels, f
 
 
 def miscounted(server: ServerProcess) -> list[str]:
-    """Say of which models as many jobs were submitted as have not ended."""
+    """Name the models of which not as many jobs have ended as were submitted."""
     submitted = samples(server, "inferwire_submitted_jobs_total")
     ended = samples(server, "inferwire_jobs_total")
     return [

@@ -1,4 +1,4 @@
-"""What tests of whole servers share."""
+"""A fixture that tests of whole servers share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is between clients and a server where they are not on one network: a port of its own that leads there."""
+"""A proxy between clients and a server, in place of a network between them: a port of its own that leads there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Proxy:
     Attributes:
         port: Where it listens.
         connections: How many have been opened.
-        cut_after: After how many bytes all connections are cut, if they are to be.
+        cut_after: The number of bytes after which all connections are cut, if it is set.
     """
 
     def __init__(self, target: int) -> None:
@@ -44,7 +44,7 @@ class Proxy:
         self._loop.close()
 
     def go_silent(self) -> None:
-        """Let the connections that are there stand, and pass nothing more on them."""
+        """Keep the open connections open, and pass nothing more on them."""
         self._silent = self.connections
 
     def _run(self, call: Coroutine[Any, Any, Any]) -> Any:

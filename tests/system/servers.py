@@ -43,7 +43,7 @@ def save_slow_model(repository: Path, products: int, rows: int = 1024) -> None:
 def started(
     *flags: str, grpc_port: int = 0, http_port: int = 0, temporary: Path | None = None, folder: Path | None = None
 ) -> Generator[tuple[ServerProcess, IO[bytes]]]:
-    """Start a server without waiting for it; whatever becomes of it, it is gone at the end.
+    """Start a server without waiting for it; at the end it is gone, whatever happens.
 
     It leads a group of processes, and has its temporary files in a folder if one is given. Started in another folder,
     it imports nothing from there, as the installed command does not.
@@ -65,7 +65,7 @@ def started(
 
 @contextmanager
 def serving(repository: Path, port: int, *flags: str) -> Generator[ServerProcess]:
-    """Serve on a certain port, once ready; whatever becomes of the server, it is gone at the end."""
+    """Serve on a certain port, when ready; at the end the server is gone, whatever happens."""
     with started("--host", HOST, "--model-repository", str(repository), *flags, grpc_port=port) as (server, log):
         wait_until_ready(server, log)
         yield server

@@ -27,25 +27,25 @@ Models = dict[str, FakeModel]
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run the tests of this folder on the loop that servers run on: sockets behave as that has them."""
+    """Run the tests of this folder on the loop that servers run on, on which the behaviour of sockets depends."""
     return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture
 def models() -> Models:
-    """What the repository serves: `echo` gives y = x of f32[?,4]. Tests override or change them."""
+    """The models of the repository: `echo` gives y = x of f32[?,4]. Tests override or change them."""
     return {"echo": FakeModel(echo_spec("echo"))}
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """What the server is started with."""
+    """The settings that the server starts with."""
     return Settings(model_repository=tmp_path / "models", allow_uploads=True, session_grace_s=0.0)
 
 
 @pytest.fixture
 def make_backend() -> Callable[[Models], FakeBackend]:
-    """What runs the models."""
+    """Give the function that makes the backend for the models."""
     return FakeBackend
 
 
@@ -137,12 +137,12 @@ async def rest_address(composition: Composition) -> AsyncIterator[str]:
 
 
 def sessions_of(services: Services) -> SocketSessions:
-    """Give what a gRPC port has for sessions on plain sockets, where a test makes none."""
+    """Make the sessions on plain sockets that a gRPC port needs, for tests that use none."""
     return SocketSessions(services, GrpcOptions().max_message_bytes)
 
 
 def plain(message: Any) -> Any:
-    """Make what protobuf's JSON and ours say alike: long integers are numbers, and what is empty is not there."""
+    """Make protobuf's JSON and ours comparable: turn long integers into numbers, and drop empty values."""
     match message:
         case dict():
             parts = {name: plain(value) for name, value in message.items()}

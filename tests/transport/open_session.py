@@ -16,7 +16,7 @@ class OpenSession:
 
     Attributes:
         stream: Its stream.
-        metadata: What names it in other calls; nothing before it is open.
+        metadata: The metadata that names it in other calls; empty until it is open.
     """
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
@@ -25,7 +25,7 @@ class OpenSession:
         self.metadata: Metadata = ()
 
     async def open(self) -> None:
-        """Say hello."""
+        """Send the hello."""
         hello = inference_pb2.SessionRequest(hello=inference_pb2.SessionHello(client="test"))
         await self.stream.write(hello.SerializeToString())
         welcome = inference_pb2.SessionResponse.FromString(await self.stream.read()).welcome

@@ -1,4 +1,4 @@
-"""A gRPC port with methods of a test's own."""
+"""A gRPC port with methods that a test defines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_HTTP2 = b"this is HTTP/2"
 
 
 def guard_of(drain: Drain | None = None) -> Guard:
-    """Make a guard that lets anybody in."""
+    """Make a guard that lets every caller in."""
     return Guard(drain or Drain(), Refusals(), AccessService())
 
 

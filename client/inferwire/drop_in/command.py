@@ -1,7 +1,7 @@
 """The command line of `python -m inferwire`.
 
-Owns its options and how Python is started anew. The program then is what that Python runs, so that arguments,
-exit codes, tracebacks and signals are those of `python PROGRAM`, and processes that it starts find the mirror too.
+Owns its options and how Python is started anew. That Python runs the program itself, so that arguments, exit codes,
+tracebacks and signals are those of `python PROGRAM`. Processes that the program starts find the mirror too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from inferwire.transport.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE, p
 from inferwire.transport.credentials import API_KEY_VARIABLE, ROOT_CERTIFICATES_VARIABLE, credentials_for
 
 SITE = Path(__file__).parent / "site"
-"""The folder whose `sitecustomize` every Python runs that finds it on its path."""
+"""The folder with our `sitecustomize`, which each Python runs that has the folder on its path."""
 
 _DESCRIPTION = """\
 Run a Python program that was written for openvino, without changing it. Its `import openvino` gives inferwire,
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str], command: Sequence[str]) -> NoReturn:
     """Become the Python that runs the program.
 
     Args:
-        arguments: What stands behind `inferwire`.
+        arguments: The arguments after `inferwire`.
         command: The whole command line, with Python's own options, as `sys.orig_argv` has it.
     """
     parser = _parser()
@@ -74,10 +74,10 @@ def python_options(command: Sequence[str], own: int) -> list[str]:
 
 
 def _program(options: Namespace) -> list[str]:
-    """Give what Python is to run, with its arguments; nothing where there is nothing to run."""
+    """Give the part of Python's command line that names the program and its arguments; empty if there is none."""
     for flag, given in (("-c", options.code), ("-m", options.module)):
         if given is not None:
-            # What was glued to its flag, as in -mtool, has its arguments where a PROGRAM would have stood.
+            # If code or a module was glued to its flag, as in -mtool, its arguments are parsed as PROGRAM.
             return [flag, *given, *options.program] if given else []
     return options.program
 
@@ -106,7 +106,7 @@ def _parser() -> ArgumentParser:
 
 
 def _check_environment(parser: ArgumentParser) -> None:
-    """Refuse here what `Core()` would refuse in the program."""
+    """Refuse an address or credentials in the environment that `Core()` would refuse in the program."""
     try:
         credentials_for(parse_address())
     except ValueError as error:

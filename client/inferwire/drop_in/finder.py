@@ -1,9 +1,9 @@
 """The mirror's modules under openvino's names.
 
 Owns which module stands for which, for programs that import `openvino` and get the mirror, and for those that import
-`inferwire` where they imported openvino. A name of openvino that has no mirror is an error with a sentence; one that
-openvino does not have either is left to Python. Modules of operations, and of what changes graphs, can be imported,
-since programs do so for what they rarely do; nothing in them can be used.
+`inferwire` where they imported openvino. A name of openvino that has no mirror is an error that says so; one that
+openvino does not have either is left to Python. Modules of operations, and those that change graphs, can be imported,
+since programs import them for functions that they rarely call; almost nothing in them can be used.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ MIRRORED = frozenset({"exceptions", "helpers", "layout_helpers", "preprocess", "
 """The submodules of openvino that are looked for in the mirror, with all below them."""
 
 SAME_AS_TOP = frozenset({"runtime", "_pyopenvino", "_ov_api"})
-"""Submodules, of today's openvino and of older ones, whose names openvino itself has as well."""
+"""Submodules of today's openvino and of older ones, whose names `openvino` itself has as well."""
 
 
 AS_IT_IS = "tools.benchmark"
-"""openvino's benchmark_app, which calls nothing but openvino's Python: it runs from the openvino that is installed."""
+"""openvino's benchmark_app: it uses only openvino's Python API, so it runs from the openvino that is installed."""
 
 
 class MirrorFinder:
-    """Finds in the mirror what a package has under openvino's names. Asked before every other finder."""
+    """Finds the mirror's modules for openvino's names in a package. Python asks it before every other finder."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -45,7 +45,7 @@ class MirrorFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find the mirror of a module; None for what has none, and for the mirror's modules themselves."""
+        """Find the mirror of a module; None for one that has none, and for the mirror's modules themselves."""
         del path, target
         if name.partition(".")[0] != self._package:
             return None
@@ -61,9 +61,9 @@ class MirrorFinder:
 
 
 class NotOfferedFinder:
-    """Says of what openvino has and a package of the mirror has not that it is not offered.
+    """Raises the error for modules and names that openvino has and a package does not offer.
 
-    Asked after every other finder.
+    Python asks it after every other finder.
     """
 
     def __init__(self, package: str) -> None:
@@ -72,7 +72,7 @@ class NotOfferedFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module that can be imported and not used; None for what is not openvino's.
+        """Find a module that can be imported but not used; None for a name that openvino does not have.
 
         Raises:
             ModuleNotFoundError: For any other module or name of openvino.
@@ -84,23 +84,23 @@ class NotOfferedFinder:
         if missing in IMPORTABLE:
             return ModuleSpec(name, LoaderOfStandIns(), is_package=True)
         if missing.partition(".")[0] in MODULES | TOP_LEVEL | MIRRORED:
-            # Without the name, which would make `from openvino import` replace the sentence with one of its own.
+            # The error has no `name`, since with one `from openvino import` replaces the message with its own.
             raise ModuleNotFoundError(sentence(f"{OPENVINO}.{missing}"))
         return None
 
 
 class MirrorLoader(Loader):
-    """Puts a module of the mirror where one of openvino's is looked for."""
+    """Loads a module of the mirror in place of one of openvino's."""
 
     def __init__(self, mirror: str) -> None:
         self._mirror = mirror
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Leave it to Python to make a module, which `exec_module` replaces."""
+        """Let Python make an empty module, which `exec_module` replaces."""
         del spec
 
     def exec_module(self, module: ModuleType) -> None:
-        """Let the mirror's own module take the place of an empty one."""
+        """Replace the empty module with the mirror's own."""
         package, _, below = module.__name__.partition(".")
         if below == "runtime":
             warn_of_old_name(f"{package}.runtime", package)
@@ -108,14 +108,14 @@ class MirrorLoader(Loader):
 
 
 class LoaderOfStandIns(Loader):
-    """Makes a module that can be imported, nothing of which can be used."""
+    """Makes a module that can be imported, but little of which can be used."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Leave it to Python to make a module."""
+        """Let Python make an empty module."""
         del spec
 
     def exec_module(self, module: ModuleType) -> None:
-        """Have what programs import from it refuse to be called, and the module refuse whatever else they look for."""
+        """Fill the module with stand-ins, which refuse to be called, and have it refuse every other name."""
         own = own_name(module.__name__)
         module.__dict__.update(stand_ins(own), **WORKING.get(own, {}))
         refuse_all_of(module, f"{OPENVINO}.{own}")
@@ -125,7 +125,7 @@ class LoaderOfStandIns(Loader):
 
 
 def missing_from(package: str, name: str) -> ModuleType:
-    """Give what a package lacks and programs look for in it: its old name, and modules that can only be imported.
+    """Give what programs look for in a package that lacks it: its old name, and modules that can only be imported.
 
     Raises:
         AttributeError: For anything else.
@@ -139,7 +139,7 @@ def missing_from(package: str, name: str) -> ModuleType:
 
 
 def mirror_of(own: str, package: str) -> str | None:
-    """Name the module that stands for one of openvino's in a package; None where there is none."""
+    """Name the module that stands for one of openvino's in a package; None if there is none."""
     if not own:
         return package
     if own.partition(".")[0] not in MIRRORED:
@@ -147,12 +147,12 @@ def mirror_of(own: str, package: str) -> str | None:
     mirror = f"{INFERWIRE}.{own}"
     try:
         return mirror if find_spec(mirror) is not None else None
-    except ModuleNotFoundError:  # what should hold it is not there, or is no package
+    except ModuleNotFoundError:  # the module above it does not exist, or is no package
         return None
 
 
 def installed(name: str) -> ModuleSpec | None:
-    """Find a module where an openvino is installed that has it; None where there is none."""
+    """Find a module in the openvino that is installed; None if there is none, or it lacks the module."""
     openvino = PathFinder.find_spec(OPENVINO)
     folder, *inner = own_name(name).split(".")[:-1]
     found = openvino.submodule_search_locations if openvino else None
@@ -160,7 +160,7 @@ def installed(name: str) -> ModuleSpec | None:
 
 
 def own_name(name: str) -> str:
-    """Cut the part off that means openvino itself: "openvino.runtime.properties" is "properties"."""
+    """Cut off the part that means openvino itself: "openvino.runtime.properties" is "properties"."""
     parts = name.split(".")[1:]
     while parts and parts[0] in SAME_AS_TOP:
         del parts[0]

@@ -1,6 +1,6 @@
-"""What programs import of openvino's modules that make and change graphs, and here cannot use.
+"""Stand-ins for what programs import from openvino's modules that make and change graphs, and cannot use here.
 
-Owns which modules can be imported, and what stands in them.
+Owns which modules can be imported, and what is in them.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ STAND_INS: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""Functions and classes by their module. Programs import them when they start, and derive from some, for what they
-rarely do. What stands for them refuses to be called."""
+"""Functions and classes by their module. Programs import them when they start, and derive classes from some, but
+rarely use them. Their stand-ins refuse to be called."""
 
 IMPORTABLE = OPERATIONS | STAND_INS.keys()
 """Modules that can be imported although little of them can be used."""
@@ -108,7 +108,7 @@ class StandIn:
     _stands_for: str
 
     def __new__(cls, *args: object, **kwargs: object) -> NoReturn:
-        """Refuse what openvino would do.
+        """Refuse the call.
 
         Raises:
             RuntimeError: Always.
@@ -121,7 +121,7 @@ def get_dtype(openvino_type: Type) -> np.dtype[Any]:
     """Give numpy's type for the elements of a tensor. Mirrors `openvino.utils.types.get_dtype`.
 
     Raises:
-        OVTypeError: For a type that numpy has not.
+        OVTypeError: For a type that numpy does not have.
     """
     if openvino_type not in _NUMPY_TYPES:
         raise OVTypeError("Unidentified data type %s", openvino_type)
@@ -137,11 +137,11 @@ _NUMPY_TYPES: Mapping[Type, type] = {
 }
 
 WORKING: Mapping[str, Mapping[str, Any]] = {"utils.types": {"get_dtype": get_dtype}}
-"""What programs call of such a module and needs no graph, by its name."""
+"""The functions that work without a graph, by module and name."""
 
 
 def stand_ins(module: str) -> Mapping[str, type[StandIn]]:
-    """Make what stands for each name of a module that programs import."""
+    """Make the stand-in for each name that programs import from a module."""
     return {
         name: type(name, (StandIn,), {"_stands_for": f"openvino.{module}.{name}()", "__module__": f"openvino.{module}"})
         for name in STAND_INS.get(module, ())

@@ -18,17 +18,17 @@ __version__ = f"{MIRRORED_VERSION}-0-inferwire-{inferwire.__version__}"
 
 
 def get_version() -> str:
-    """Give the version of openvino that is mirrored, and of what mirrors it."""
+    """Give the version of openvino that is mirrored, and that of inferwire."""
     return __version__
 
 
 def __dir__() -> list[str]:
-    """List what programs use, and `from openvino import *` gives them: not what this file is made of."""
+    """List the public names, as `from openvino import *` gives them, without those that only this file uses."""
     return __all__
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Give what programs of 2023 look for; say of what openvino has and inferwire does not that it is not offered."""
+    """Give the names that programs of 2023 look for; raise the error for those that inferwire does not offer."""
     return missing_from(__name__, name)
 
 

@@ -1,6 +1,6 @@
-"""What a server says of the inputs and outputs of models, and what is read of it.
+"""Descriptions of the inputs and outputs of models, which a server sends, and the properties that are read from them.
 
-Owns what ports and their tensors have in common; which of them can be named is theirs to say.
+Owns what ports and their tensors have in common, but not the setting of names, which only some of them offer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from inferwire.values.types import Type
 
 @dataclass(frozen=True, slots=True)
 class PortSource:
-    """The node whose output a model gives as its own, and which output of it that is."""
+    """The output inside the graph that a model's output takes its values from: its node, and its index there."""
 
     node_name: str
     node_type: str
@@ -28,17 +28,17 @@ class PortSource:
 
 @dataclass(frozen=True, slots=True)
 class PortDescription:
-    """What a server says of one port.
+    """A server's description of one port.
 
     Attributes:
-        names: The tensor names; empty where the model gives none.
+        names: The tensor names; empty if the model gives none.
         element_type: The type of its elements.
-        partial_shape: What shapes it takes or gives.
+        partial_shape: The shapes that it takes or gives.
         node_name: The friendly name of the node behind it.
         node_type: The type of the node, "Parameter" or "Result" for compiled models.
         oip_name: Its unique name in the Open Inference Protocol.
-        layout: Which dimension is what, as the text of a `Layout`; empty where the model does not say.
-        source: Where an output's values come from.
+        layout: The meaning of each dimension, as the text of a `Layout`; empty if the model does not say.
+        source: Where an output's values come from; None if the server does not say.
     """
 
     names: frozenset[str]
@@ -52,7 +52,7 @@ class PortDescription:
 
 
 class Described(TabCompleted, Unpicklable, PartlyMirrored):
-    """What `Output`, `ConstOutput` and their tensors tell, which are three classes without a common one in openvino."""
+    """What `Output`, `ConstOutput` and their tensors have in common; openvino has no common class of the three."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class Described(TabCompleted, Unpicklable, PartlyMirrored):
 
     @property
     def description(self) -> PortDescription:
-        """What the server said of it; for the SDK's own use, not in openvino."""
+        """The server's description of it; for the SDK's own use, not in openvino."""
         raise NotImplementedError
 
     @property
@@ -76,7 +76,7 @@ class Described(TabCompleted, Unpicklable, PartlyMirrored):
         """The smallest of its names. Mirrors `openvino.Output.any_name`.
 
         Raises:
-            RuntimeError: Where there is none.
+            RuntimeError: If there is none.
         """
         if not self.description.names:
             raise RuntimeError("Attempt to get a name for a Tensor without names")
@@ -94,15 +94,15 @@ class Described(TabCompleted, Unpicklable, PartlyMirrored):
 
     @property
     def partial_shape(self) -> PartialShape:
-        """What shapes it has, in elements. Mirrors `openvino.Output.partial_shape`."""
+        """The shapes that it can have, in elements. Mirrors `openvino.Output.partial_shape`."""
         return PartialShape(self.description.partial_shape)
 
     @property
     def shape(self) -> Shape:
-        """The shape, where it is known in full. Mirrors `openvino.Output.shape`.
+        """The shape, if it is known in full. Mirrors `openvino.Output.shape`.
 
         Raises:
-            RuntimeError: Where it is not.
+            RuntimeError: If it is not.
         """
         return self.description.partial_shape.to_shape()
 

@@ -1,4 +1,4 @@
-"""Ports of an openvino that is installed beside the client, taken for ours."""
+"""Ports of an openvino that is installed beside the client, converted to the client's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from inferwire.values.types import Type, as_type
 
 
 def as_port(value: object) -> Port | None:
-    """Take a port, ours or one of a model of openvino's, which is then described alike; None for anything else."""
+    """Give a port of ours as it is, and for one of openvino's a new one of the same description; else None."""
     if isinstance(value, Port):
         return value
     if openvino_class(value) not in ("ConstOutput", "Output"):

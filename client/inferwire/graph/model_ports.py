@@ -1,4 +1,4 @@
-"""The inputs and outputs of one model: how they are found, and what fits them.
+"""The inputs and outputs of one model: how they are found, and which shapes fit them.
 
 Owns the lookups by position, name and port, with openvino's texts, and the check of a shape.
 Knows nothing of tensors or requests.
@@ -19,16 +19,16 @@ from inferwire_proto.element_types import ElementType
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelPort:
-    """One port with what a tensor for it is checked against.
+    """One port, with the type and the shapes that a tensor for it is checked against.
 
     Attributes:
-        port: What users see of it.
+        port: The port that users see.
         index: Its position among the inputs or the outputs.
-        is_input: Which of the two.
+        is_input: Whether it is an input; if not, it is an output.
         element_type: The type of its elements.
         shape: The shapes that fit.
-        bounds: The smallest and the largest length of each dimension, the latter -1 where there
-            is none; None where not even the rank is known.
+        bounds: The smallest and the largest length of each dimension, the latter -1 if there
+            is none; None if not even the rank is known.
     """
 
     port: ConstOutput
@@ -45,7 +45,7 @@ class ModelPort:
 
     @property
     def first_shape(self) -> tuple[int, ...]:
-        """The shape of the tensor a request starts with: 0 wherever the length is not known."""
+        """The shape of the tensor a request starts with: 0 for each length that is not known."""
         return tuple(low if low == high else 0 for low, high in self.bounds or ())
 
     def fits(self, shape: Sequence[int]) -> bool:
@@ -85,7 +85,7 @@ class ModelPorts:
         return self._by_name[name]
 
     def of(self, port: Port) -> ModelPort:
-        """Find a port: this model's own, or one that another compilation describes alike.
+        """Find a port of this model, given the port itself or a port of another compilation that is described alike.
 
         Raises:
             RuntimeError: If no port is like it.

@@ -1,6 +1,6 @@
 """The nodes behind the ports of models, as a client knows them.
 
-Owns the little of `Node` that needs no graph. They are made from descriptions that a server sent, never by users.
+Owns the part of `Node` that needs no graph. Nodes are made from descriptions that a server sent, never by users.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from inferwire.values.shapes import Shape
 from inferwire.values.types import Type
 
 _IN_NODES = {"float32": "float", "double64": "double"}
-"""Element types whose name in the text of a node is another than in their own."""
+"""How the text of a node names those element types that have another name in their own text."""
 
 
 class Node(TabCompleted, Unpicklable, PartlyMirrored):
     """The node behind a port. Mirrors the part of `openvino.Node` that needs no graph.
 
     Differs from OpenVINO: only names, type, layout, attributes and the outputs' types and shapes are here; friendly
-    name and layout can be set and stay on the client, but for the layouts that `PrePostProcessor` builds in.
+    name and layout can be set and stay on the client, except for layouts, which `PrePostProcessor` builds in.
     """
 
     __slots__ = ("__weakref__", "_description", "_friendly_name", "_is_renamed", "_layout")
@@ -44,17 +44,17 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
         return f"<{self.get_type_name()}: '{self._friendly_name}' ({self._facts()})>"
 
     def follow(self, description: PortDescription) -> None:
-        """Become what the server now says of the port; for the SDK's own use, not in openvino."""
+        """Take the port's new description from the server; for the SDK's own use, not in openvino."""
         self._description, self._is_renamed = description, False
 
     def described(self, index: int) -> PortDescription:
-        """Give what is known of an output; for the SDK's own use, not in openvino."""
+        """Give the description of an output; for the SDK's own use, not in openvino."""
         del index
         return self._description
 
     @property
     def is_renamed(self) -> bool:
-        """Whether it has names of which the server does not know; for the SDK's own use, not in openvino."""
+        """Whether it has names that the server was not told yet; for the SDK's own use, not in openvino."""
         return self._is_renamed
 
     def rename(self, names: frozenset[str]) -> None:
@@ -67,7 +67,7 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
         refuse("naming an output of a node that is neither a parameter nor a result")
 
     def take_labels(self, other: Node) -> None:
-        """Take what can be set, friendly name and layout, from another; for the SDK's own use, not in openvino."""
+        """Copy friendly name and layout, which programs set, from another; for the SDK's own use, not in openvino."""
         self._friendly_name, self._layout = other._friendly_name, other._layout
 
     @property
@@ -81,7 +81,7 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
 
     @property
     def layout(self) -> Layout:
-        """Which dimension of the port is what. Mirrors `openvino.op.Parameter.layout`."""
+        """The meaning of each dimension of the port. Mirrors `openvino.op.Parameter.layout`."""
         return self._layout
 
     @layout.setter
@@ -90,7 +90,7 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
 
     @property
     def name(self) -> str:
-        """The name the node came with. Mirrors `openvino.Node.name`."""
+        """The name that the server sent; setting `friendly_name` does not change it. Mirrors `openvino.Node.name`."""
         return self._description.node_name
 
     def get_friendly_name(self) -> str:
@@ -132,7 +132,7 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
 
         Raises:
             TypeError: For what is no layout.
-            RuntimeError: For one of other dimensions than the port's.
+            RuntimeError: For one that does not fit the port's shape.
         """
         known = as_layout(layout)
         if known is None:
@@ -156,7 +156,7 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
         return self._only_output("get_shape").partial_shape.to_shape()
 
     def get_input_size(self) -> int:
-        """Give the number of the node's inputs: none, where its class does not say otherwise.
+        """Give the number of the node's inputs: none, unless a derived class says otherwise.
 
         Mirrors `openvino.Node.get_input_size`.
         """
@@ -176,7 +176,7 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
         return self._output_at("get_output_element_type", index).element_type
 
     def get_output_partial_shape(self, index: SupportsIndex) -> PartialShape:
-        """Give what shapes an output has. Mirrors `openvino.Node.get_output_partial_shape`.
+        """Give the shapes that an output can have. Mirrors `openvino.Node.get_output_partial_shape`.
 
         Raises:
             TypeError: For what is no position.
@@ -194,7 +194,7 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
         return self._output_at("get_output_shape", index).partial_shape.to_shape()
 
     def get_output_tensor(self, index: SupportsIndex) -> DescriptorTensor:
-        """Give what an output says of its tensors. Mirrors `openvino.Node.get_output_tensor`.
+        """Give the descriptor of an output's tensors. Mirrors `openvino.Node.get_output_tensor`.
 
         Raises:
             TypeError: For what is no position.
@@ -204,7 +204,7 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
         return self.output(index).tensor
 
     def get_attributes(self) -> dict[str, Any]:
-        """Refuse to give what the node was made with, which is known of ports' nodes and of what `Model.get_ops` gives.
+        """Refuse: attributes are known only of parameters, of results and of nodes that `Model.get_ops` gives.
 
         Mirrors `openvino.Node.get_attributes`.
 
@@ -246,7 +246,7 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
         return inputs[position]
 
     def inputs(self) -> list[Input]:
-        """Refuse to give the inputs, which are known of parameters and results alone. Mirrors `openvino.Node.inputs`.
+        """Refuse: inputs are known only of parameters and results. Mirrors `openvino.Node.inputs`.
 
         Raises:
             RuntimeError: Always.
@@ -254,7 +254,7 @@ class Node(TabCompleted, Unpicklable, PartlyMirrored):
         refuse("inputs of a node that is neither a parameter nor a result")
 
     def _facts(self) -> str:
-        """Give what the node's text says of its outputs, as openvino does."""
+        """Describe the outputs for the node's text, as openvino does."""
         return ", ".join(str(each.partial_shape) for each in self._outputs())
 
     def _outputs(self) -> Sequence[PortDescription]:
@@ -300,7 +300,7 @@ class Parameter(_End):
 
     @property
     def partial_shape(self) -> PartialShape:
-        """What shapes the input takes. Mirrors `openvino.op.Parameter.partial_shape`."""
+        """The shapes that the input takes. Mirrors `openvino.op.Parameter.partial_shape`."""
         return PartialShape(self._description.partial_shape)
 
     def get_partial_shape(self) -> PartialShape:
@@ -308,12 +308,12 @@ class Parameter(_End):
         return self.partial_shape
 
     def get_shape(self) -> list[int]:
-        """Give the lengths, -1 where one is not known, and none where their number is not; not in openvino."""
+        """Give the lengths, -1 for one that is not known; an empty list if the rank is not known. Not in openvino."""
         shape = self._description.partial_shape
         return [each.min_length if each.is_static else -1 for each in shape] if shape.rank.is_static else []
 
     def get_attributes(self) -> dict[str, Any]:
-        """Give what the node was made with: type and shape, with -1 where a length is not known.
+        """Give the node's attributes: type and shape, with -1 for a length that is not known.
 
         Mirrors `openvino.op.Parameter.get_attributes`.
         """
@@ -324,7 +324,7 @@ class Parameter(_End):
         return f"{self._description.partial_shape}, {_IN_NODES.get(spoken, spoken)}"
 
     def inputs(self) -> list[Input]:
-        """Give no inputs: there are none. Mirrors `openvino.Node.inputs`."""
+        """Give an empty list, since a parameter has no inputs. Mirrors `openvino.Node.inputs`."""
         return []
 
 
@@ -338,7 +338,7 @@ class Result(_End):
         return 1
 
     def get_attributes(self) -> dict[str, Any]:
-        """Give nothing: a result is made with no attributes. Mirrors `openvino.Node.get_attributes`."""
+        """Give an empty dictionary, since a result has no attributes. Mirrors `openvino.Node.get_attributes`."""
         return {}
 
     def inputs(self) -> list[Input]:
@@ -349,10 +349,10 @@ class Result(_End):
 class Input(TabCompleted, Unpicklable, PartlyMirrored):
     """The input of a `Result`, which leads to the node that computes it. Mirrors `openvino.Input`.
 
-    Differs from OpenVINO: what leads further into the graph or changes it is not here.
+    Differs from OpenVINO: members that lead further into the graph or change it are not here.
 
     Raises:
-        TypeError: Where it is made by a program, as openvino's does.
+        TypeError: If a program makes one, as in openvino.
     """
 
     __slots__ = ("__weakref__", "_description", "_node")
@@ -389,7 +389,7 @@ class Input(TabCompleted, Unpicklable, PartlyMirrored):
         return self._description.element_type
 
     def get_partial_shape(self) -> PartialShape:
-        """Give what shapes it takes. Mirrors `openvino.Input.get_partial_shape`."""
+        """Give the shapes that it takes. Mirrors `openvino.Input.get_partial_shape`."""
         return PartialShape(self._description.partial_shape)
 
     def get_shape(self) -> Shape:
@@ -401,10 +401,10 @@ class Input(TabCompleted, Unpicklable, PartlyMirrored):
         return self._description.partial_shape.to_shape()
 
     def get_source_output(self) -> Output:
-        """Give the output that it takes, of another node. Mirrors `openvino.Input.get_source_output`.
+        """Give the output of another node that it is connected to. Mirrors `openvino.Input.get_source_output`.
 
         Raises:
-            RuntimeError: If the server, an older one, does not say which that is.
+            RuntimeError: If the server is too old to say which that is.
         """
         source = self._description.source
         if source is None:

@@ -1,6 +1,7 @@
 """The inputs and outputs of models, as a client knows them.
 
-Owns `ConstOutput` and `Output`, which are made from descriptions that a server sent, never by users, and their tensors.
+Owns `ConstOutput` and `Output`, and the descriptors of their tensors. All are made from descriptions that a server
+sent, never by users.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import Any, NoReturn, Self, TypeVar
 
-import inferwire  # for hints of nodes, which know ports
+import inferwire  # for type hints: the module of nodes imports this one
 from inferwire.graph.described import Described, PortDescription, as_names
 from inferwire.not_offered import refuse
 
@@ -18,8 +19,8 @@ P = TypeVar("P", bound="Port")
 class Port(Described):
     """What `ConstOutput` and `Output` have in common.
 
-    Two ports are equal where they are of the same class and node: those of another compilation of the same model are
-    not, and neither are those of the model that was compiled.
+    Two ports are equal if they have the same class, node and index. A port of one compilation of a model therefore
+    equals none of another compilation, and none of the model that was compiled.
     """
 
     def __init__(self, node: inferwire.Node, index: int = 0) -> None:
@@ -43,7 +44,7 @@ class Port(Described):
 
     @property
     def index(self) -> int:
-        """The port's place among the outputs of its node: 0 but for nodes of runtime models.
+        """The port's place among the outputs of its node: 0 for inputs and outputs of models.
 
         Mirrors `openvino.Output.index`.
         """
@@ -56,7 +57,7 @@ class Port(Described):
 
     @property
     def tensor(self) -> DescriptorTensor:
-        """What the port says of its tensors. Mirrors `openvino.Output.tensor`."""
+        """The descriptor of the port's tensors. Mirrors `openvino.Output.tensor`."""
         return DescriptorTensor.of(self)
 
     def get_index(self) -> int:
@@ -75,8 +76,8 @@ class Port(Described):
 class ConstOutput(Port):
     """One input or output of a compiled model. Mirrors `openvino.ConstOutput`.
 
-    Differs from OpenVINO: `rt_info`, `target_inputs` and what else leads into the graph are not here; there is a
-    constructor, for the SDK's own use.
+    Differs from OpenVINO: `rt_info`, `target_inputs` and other members that lead into the graph are not here; there
+    is a constructor, for the SDK's own use.
 
     Example:
         >>> compiled.input("data")
@@ -94,16 +95,16 @@ class ConstOutput(Port):
 
     @property
     def description(self) -> PortDescription:
-        """What the server said of the port; for the SDK's own use, not in openvino."""
+        """The server's description of the port; for the SDK's own use, not in openvino."""
         return self._description
 
 
 class Output(Port):
     """One input or output of a model that is not compiled, or an output of a node. Mirrors `openvino.Output`.
 
-    Differs from OpenVINO: what leads into the graph or changes it is not here, but for the names of a model's inputs
-    and outputs; an output that hands on an input, or is one with another output, shares new names with it only from
-    the next call on that asks the server; there is a constructor, for the SDK's own use.
+    Differs from OpenVINO: members that lead into the graph or change it are not here, except for the names of a model's
+    inputs and outputs; an output that passes an input on, or is the same as another output, shares new names with it
+    only after the next call that asks the server; there is a constructor, for the SDK's own use.
 
     Example:
         >>> model.output(0).set_names({"scores"})
@@ -118,17 +119,17 @@ class Output(Port):
 
     @property
     def description(self) -> PortDescription:
-        """What the server says of the port now; for the SDK's own use, not in openvino."""
+        """The server's latest description of the port; for the SDK's own use, not in openvino."""
         return self._node.described(self._index)
 
     def follow(self, description: PortDescription) -> None:
-        """Become what the server now says of the port; for the SDK's own use, not in openvino."""
+        """Take the port's new description from the server; for the SDK's own use, not in openvino."""
         self._node.follow(description)
 
     def set_names(self, names: Set[str]) -> None:
-        """Name the port, in the place of the names that it has. Mirrors `openvino.Output.set_names`.
+        """Replace the port's names. Mirrors `openvino.Output.set_names`.
 
-        The server is told with the next call that needs the model there, as `Core.compile_model`.
+        The server is told with the next call that needs the model there, such as `Core.compile_model`.
 
         Raises:
             TypeError: For what is no set of names.
@@ -137,7 +138,7 @@ class Output(Port):
         self._node.rename(as_names("set_names", self, names))
 
     def add_names(self, names: Set[str]) -> None:
-        """Name the port beside the names that it has. Mirrors `openvino.Output.add_names`.
+        """Add names to those that the port has. Mirrors `openvino.Output.add_names`.
 
         Raises:
             TypeError: For what is no set of names.
@@ -147,16 +148,16 @@ class Output(Port):
 
 
 class DescriptorTensor(Described):
-    """What a port says of its tensors. Mirrors the part of `DescriptorTensor` of openvino that needs no graph.
+    """Names, type and shape of a port's tensors. Mirrors the part of openvino's `DescriptorTensor` that needs no graph.
 
-    Differs from OpenVINO: each call gives another one, which equals those of the same port; the names of compiled
-    models cannot be set.
+    Differs from OpenVINO: each call gives a new object, which equals all others of the same port; the names of
+    compiled models cannot be set.
 
     Example:
         >>> model.output(0).get_tensor().set_names({"scores"})
 
     Raises:
-        TypeError: Where it is made by a program, as openvino's does.
+        TypeError: If a program makes one, as in openvino.
     """
 
     __slots__ = ("_port",)
@@ -171,7 +172,7 @@ class DescriptorTensor(Described):
 
     @classmethod
     def of(cls, port: Port) -> DescriptorTensor:
-        """Make that of a port; for the SDK's own use, not in openvino."""
+        """Make the descriptor of a port; for the SDK's own use, not in openvino."""
         made = object.__new__(cls)
         made._port = port
         return made
@@ -184,12 +185,12 @@ class DescriptorTensor(Described):
 
     @property
     def description(self) -> PortDescription:
-        """What the server says of the port; for the SDK's own use, not in openvino."""
+        """The server's description of the port; for the SDK's own use, not in openvino."""
         return self._port.description
 
     @property
     def size(self) -> int:
-        """How many bytes a tensor has. Mirrors `size` of openvino's.
+        """How many bytes a tensor has. Mirrors `size` of openvino's class.
 
         Raises:
             RuntimeError: If the shape is not known in full.
@@ -200,7 +201,7 @@ class DescriptorTensor(Described):
         return (elements * self.element_type.bitwidth + 7) // 8
 
     def set_names(self, names: Set[str]) -> None:
-        """Name the port, in the place of the names that it has, as `Output.set_names`.
+        """Replace the port's names, as `Output.set_names`.
 
         Raises:
             TypeError: For what is no set of names.
@@ -209,7 +210,7 @@ class DescriptorTensor(Described):
         self._named().set_names(as_names("set_names", self, names))
 
     def add_names(self, names: Set[str]) -> None:
-        """Name the port beside the names that it has, as `Output.add_names`.
+        """Add names to those that the port has, as `Output.add_names`.
 
         Raises:
             TypeError: For what is no set of names.
@@ -226,7 +227,7 @@ class DescriptorTensor(Described):
 def are_alike(port: Port, other: Port) -> bool:
     """Tell whether two ports, which may be of different models, have the same names and nodes of the same name.
 
-    Type and shape may differ, as they do where a model is compiled for two shapes.
+    Type and shape may differ, as they do when a model is compiled for two shapes.
     """
     ours, theirs = port.description, other.description
     return (ours.names, ours.node_type, ours.node_name) == (theirs.names, theirs.node_type, theirs.node_name)
@@ -245,6 +246,6 @@ def port_named(kind: str, ports: Iterable[P], name: str) -> P:
 
 
 def copy_labels(ports: Iterable[Port], others: Iterable[Port]) -> None:
-    """Give the nodes of other ports, one for one, what can be set for those of these: friendly names and layouts."""
+    """Copy friendly names and layouts from the nodes of ports to those of the other ports, one for one."""
     for port, other in zip(ports, others, strict=True):
         other.node.take_labels(port.node)

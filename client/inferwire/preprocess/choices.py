@@ -21,7 +21,7 @@ class ColorFormat(Choice):
 
     @property
     def title(self) -> str:
-        """What messages call it; not in openvino."""
+        """Its name in messages; not in openvino."""
         kind, _, planes = self.name.partition("_")
         if self is ColorFormat.UNDEFINED:
             return "Unknown"
@@ -29,7 +29,7 @@ class ColorFormat(Choice):
 
     @property
     def planes(self) -> int:
-        """How many tensors a picture is; not in openvino."""
+        """How many tensors a picture takes; not in openvino."""
         return {ColorFormat.NV12_TWO_PLANES: 2, ColorFormat.I420_THREE_PLANES: 3}.get(self, 1)
 
 

@@ -1,4 +1,4 @@
-"""What is recorded of an input: `InputInfo` and its parts."""
+"""The record of an input: `InputInfo` and its parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from inferwire_proto.properties import EnumValue
 
 
 class InputTensorInfo(LayoutPart):
-    """What is given for an input. Mirrors `openvino.preprocess.InputTensorInfo`."""
+    """The tensor that programs give for an input. Mirrors `openvino.preprocess.InputTensorInfo`."""
 
     kind = "input"
     part = "tensor"
@@ -28,9 +28,9 @@ class InputTensorInfo(LayoutPart):
         self._has_spatial_shape = False
 
     def set_element_type(self, type: Type) -> Self:  # noqa: A002 - openvino's name
-        """Say of what type the elements are. Mirrors `openvino.preprocess.InputTensorInfo.set_element_type`.
+        """Declare the type of the elements. Mirrors `openvino.preprocess.InputTensorInfo.set_element_type`.
 
-        Where it is not the model's, elements are converted.
+        If it is not the model's, the elements are converted.
 
         Raises:
             TypeError: For what is no type.
@@ -38,18 +38,18 @@ class InputTensorInfo(LayoutPart):
         return self._record_type("set_element_type", "type: Type", type)
 
     def set_color_format(self, format: ColorFormat, sub_names: Iterable[str] = ()) -> Self:  # noqa: A002 - as above
-        """Say what the channels are, and for planes that are tensors of their own, what those are called.
+        """Declare the colour format and, if its planes are tensors of their own, the names of these.
 
         Mirrors `openvino.preprocess.InputTensorInfo.set_color_format`.
 
         Args:
-            format: The format of what is given; `PreProcessSteps.convert_color` makes another of it.
-            sub_names: What is added to the input's name for each plane's, as "y" for "image/y": 2 for NV12_TWO_PLANES,
-                3 for I420_THREE_PLANES.
+            format: The format of the given picture; `PreProcessSteps.convert_color` converts it to another.
+            sub_names: The suffix of the input's name for each plane, as "y" for "image/y": 2 for NV12_TWO_PLANES, 3 for
+                I420_THREE_PLANES.
 
         Raises:
             TypeError: For what is no format.
-            RuntimeError: For names that are not as many as the planes.
+            RuntimeError: For names that are not as many as the planes, or for any with a format of a single plane.
         """
         known, names = as_member(format, ColorFormat), list(sub_names)
         self._fit("set_color_format", "format: ColorFormat, sub_names: Sequence[str] = []", (format, names), known)
@@ -64,14 +64,14 @@ class InputTensorInfo(LayoutPart):
         return self._record("set_color_format", EnumValue(COLOR_FORMAT, color.name), [*names])
 
     def set_shape(self, shape: PartialShape | Iterable[SupportsIndex]) -> Self:
-        """Say of what shape the tensor is, -1 for any length. Mirrors `openvino.preprocess.InputTensorInfo.set_shape`.
+        """Declare the shape of the tensor, -1 for any length. Mirrors `openvino.preprocess.InputTensorInfo.set_shape`.
 
         Args:
             shape: Lengths in elements, in the order of the tensor's own layout.
 
         Raises:
             TypeError: For what is no shape.
-            RuntimeError: Beside a height and width.
+            RuntimeError: If a spatial shape was set before.
         """
         text = as_shape(shape)
         self._fit("set_shape", ("shape: PartialShape", "shape: Sequence[int]"), (shape,), text)
@@ -84,11 +84,11 @@ class InputTensorInfo(LayoutPart):
         return self._record("set_shape", text)
 
     def set_from(self, tensor: Any) -> Self:
-        """Take type and shape of a tensor or a numpy array. Mirrors `openvino.preprocess.InputTensorInfo.set_from`.
+        """Declare the type and shape of a tensor or array. Mirrors `openvino.preprocess.InputTensorInfo.set_from`.
 
         Raises:
             TypeError: For anything else.
-            RuntimeError: Beside a height and width.
+            RuntimeError: If a spatial shape was set before.
         """
         like = Tensor(tensor) if is_array(tensor) else as_tensor(tensor)
         self._fit("set_from", ("tensor: Tensor", "tensor: numpy.ndarray"), (tensor,), like)
@@ -96,26 +96,26 @@ class InputTensorInfo(LayoutPart):
         return self.set_shape(known.shape).set_element_type(known.element_type)
 
     def set_spatial_dynamic_shape(self) -> Self:
-        """Say that pictures are of any height and width.
+        """Declare that pictures have any height and width.
 
         Mirrors `openvino.preprocess.InputTensorInfo.set_spatial_dynamic_shape`.
 
         Raises:
-            RuntimeError: Beside a shape.
+            RuntimeError: If a shape was set before.
         """
         self._take_spatial("set_spatial_dynamic_shape")
         return self._record("set_spatial_dynamic_shape")
 
     def set_spatial_static_shape(self, height: SupportsIndex, width: SupportsIndex) -> Self:
-        """Say how high and wide pictures are. Mirrors `openvino.preprocess.InputTensorInfo.set_spatial_static_shape`.
+        """Declare the size of pictures. Mirrors `openvino.preprocess.InputTensorInfo.set_spatial_static_shape`.
 
         Args:
             height: The length of the dimension that the layout calls H, in pixels.
-            width: That of the one it calls W.
+            width: The length of the dimension that it calls W, in pixels.
 
         Raises:
             TypeError: For what are no lengths.
-            RuntimeError: Beside a shape.
+            RuntimeError: If a shape was set before.
         """
         rows, columns = as_size(height), as_size(width)
         self._fit("set_spatial_static_shape", "height: int, width: int", (height, width), rows, columns)
@@ -123,7 +123,7 @@ class InputTensorInfo(LayoutPart):
         return self._record("set_spatial_static_shape", rows, columns)
 
     def set_memory_type(self, memory_type: str) -> Self:
-        """Say in what memory the device finds the tensor.
+        """Declare the memory in which the device finds the tensor.
 
         Mirrors `openvino.preprocess.InputTensorInfo.set_memory_type`.
 
@@ -141,14 +141,14 @@ class InputTensorInfo(LayoutPart):
 
 
 class InputModelInfo(LayoutPart):
-    """What the model takes. Mirrors `openvino.preprocess.InputModelInfo`."""
+    """The input as the model takes it. Mirrors `openvino.preprocess.InputModelInfo`."""
 
     kind = "input"
     part = "model"
 
 
 class InputInfo(Unpicklable):
-    """All that is recorded of one input. Mirrors `openvino.preprocess.InputInfo`."""
+    """The record of one input. Mirrors `openvino.preprocess.InputInfo`."""
 
     def __init__(self, calls: list[Call], port: int) -> None:
         self._tensor = InputTensorInfo(calls, port)
@@ -156,7 +156,7 @@ class InputInfo(Unpicklable):
         self._model = InputModelInfo(calls, port)
 
     def tensor(self) -> InputTensorInfo:
-        """Give what is said of the tensor. Mirrors `openvino.preprocess.InputInfo.tensor`."""
+        """Give the part that describes the tensor. Mirrors `openvino.preprocess.InputInfo.tensor`."""
         return self._tensor
 
     def preprocess(self) -> PreProcessSteps:
@@ -164,5 +164,5 @@ class InputInfo(Unpicklable):
         return self._steps
 
     def model(self) -> InputModelInfo:
-        """Give what is said of the model. Mirrors `openvino.preprocess.InputInfo.model`."""
+        """Give the part that describes the model's input. Mirrors `openvino.preprocess.InputInfo.model`."""
         return self._model

@@ -1,4 +1,4 @@
-"""What is recorded of an output: `OutputInfo` and its parts."""
+"""The record of an output: `OutputInfo` and its parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from inferwire_proto.preprocessing import Call
 
 
 class PostProcessSteps(ConvertingPart):
-    """Steps from what the model gives, in order. Mirrors `openvino.preprocess.PostProcessSteps`.
+    """Steps from the model's output to the tensor that programs get, in order.
+
+    Mirrors `openvino.preprocess.PostProcessSteps`.
 
     Differs from OpenVINO: no `custom`.
     """
@@ -21,13 +23,13 @@ class PostProcessSteps(ConvertingPart):
 
 
 class OutputTensorInfo(LayoutPart):
-    """What is wanted of an output. Mirrors `openvino.preprocess.OutputTensorInfo`."""
+    """The tensor that programs get for an output. Mirrors `openvino.preprocess.OutputTensorInfo`."""
 
     kind = "output"
     part = "tensor"
 
     def set_element_type(self, type: Type) -> Self:  # noqa: A002 - openvino's name
-        """Say of what type the elements are to be. Mirrors `openvino.preprocess.OutputTensorInfo.set_element_type`.
+        """Declare the wanted type of the elements. Mirrors `openvino.preprocess.OutputTensorInfo.set_element_type`.
 
         Raises:
             TypeError: For what is no type.
@@ -36,14 +38,14 @@ class OutputTensorInfo(LayoutPart):
 
 
 class OutputModelInfo(LayoutPart):
-    """What the model gives. Mirrors `openvino.preprocess.OutputModelInfo`."""
+    """The output as the model gives it. Mirrors `openvino.preprocess.OutputModelInfo`."""
 
     kind = "output"
     part = "model"
 
 
 class OutputInfo(Unpicklable):
-    """All that is recorded of one output. Mirrors `openvino.preprocess.OutputInfo`."""
+    """The record of one output. Mirrors `openvino.preprocess.OutputInfo`."""
 
     def __init__(self, calls: list[Call], port: int) -> None:
         self._model = OutputModelInfo(calls, port)
@@ -51,7 +53,7 @@ class OutputInfo(Unpicklable):
         self._tensor = OutputTensorInfo(calls, port)
 
     def model(self) -> OutputModelInfo:
-        """Give what is said of the model. Mirrors `openvino.preprocess.OutputInfo.model`."""
+        """Give the part that describes the model's output. Mirrors `openvino.preprocess.OutputInfo.model`."""
         return self._model
 
     def postprocess(self) -> PostProcessSteps:
@@ -59,5 +61,5 @@ class OutputInfo(Unpicklable):
         return self._steps
 
     def tensor(self) -> OutputTensorInfo:
-        """Give what is said of the tensor. Mirrors `openvino.preprocess.OutputInfo.tensor`."""
+        """Give the part that describes the tensor. Mirrors `openvino.preprocess.OutputInfo.tensor`."""
         return self._tensor

@@ -1,4 +1,4 @@
-"""What is recorded of a whole model, until it is built in: `PrePostProcessor`."""
+"""The record of the steps around a whole model, until they are built in: `PrePostProcessor`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Info = TypeVar("Info", InputInfo, OutputInfo)
 class PrePostProcessor(Unpicklable):
     """Steps before and after a model, to be part of it. Mirrors `openvino.preprocess.PrePostProcessor`.
 
-    Differs from OpenVINO: the steps are recorded here and built in on the server, so that `build` says what
-    does not go together, also where openvino's call does. `str` has openvino's text from the server; where that does
-    not answer, or openvino's `str` raises an error, it gives the calls and the reason.
+    Differs from OpenVINO: the steps are recorded here and built in on the server, so that `build`
+    raises the errors about steps that do not go together, even those that openvino raises when a step is called. `str`
+    has openvino's text from the server; if the server does not answer, or openvino's `str` raises an error, it gives
+    the calls and the reason.
 
     Example:
         >>> processor = PrePostProcessor(model)
@@ -66,7 +67,7 @@ class PrePostProcessor(Unpicklable):
     @overload
     def input(self, input_index: SupportsIndex) -> InputInfo: ...
     def input(self, *args: Any, **kwargs: Any) -> InputInfo:
-        """Give what is recorded of an input, by its position or one of its names; without, of the only one.
+        """Give the record of an input by its position or one of its names; without a key, that of the only one.
 
         Mirrors `openvino.preprocess.PrePostProcessor.input`.
 
@@ -83,7 +84,7 @@ class PrePostProcessor(Unpicklable):
     @overload
     def output(self, output_index: SupportsIndex) -> OutputInfo: ...
     def output(self, *args: Any, **kwargs: Any) -> OutputInfo:
-        """Give what is recorded of an output, by its position or one of its names; without, of the only one.
+        """Give the record of an output by its position or one of its names; without a key, that of the only one.
 
         Mirrors `openvino.preprocess.PrePostProcessor.output`.
 
@@ -94,12 +95,12 @@ class PrePostProcessor(Unpicklable):
         return self._info("output", self._outputs, self._output_ports, args, kwargs)
 
     def build(self) -> Model:
-        """Build what was recorded into the model, once, and give the model: its inputs are new ones.
+        """Build the recorded steps into the model, once, and give the model, whose inputs are new ones then.
 
         Mirrors `openvino.preprocess.PrePostProcessor.build`.
 
         Raises:
-            RuntimeError: With OpenVINO's reason where it refuses, as `inferwire.ModelFailed`; nothing has changed then.
+            RuntimeError: If OpenVINO refuses, with its reason, as `inferwire.ModelFailed`; nothing has changed then.
         """
         if self._model.inputs != self._input_ports:
             raise RuntimeError(
@@ -112,7 +113,7 @@ class PrePostProcessor(Unpicklable):
         return self._model
 
     def _look_at_model(self) -> None:
-        """Keep what the model is, unless something has been built in since, and with it other inputs."""
+        """Note the model's contents and layouts, unless steps have been built in, which gave it other inputs."""
         if self._model.inputs != self._input_ports:
             return
         self._contents = self._model.contents
@@ -159,7 +160,7 @@ def _named(kind: str, ports: Sequence[Port], name: str) -> int:
 
 
 def _of_model(port: PortLayout) -> Call:
-    """Say of the model what a program has said of its node; what is recorded comes later, and wins."""
+    """Give the call that sets the layout of a port's node; recorded calls come after it, and override it."""
     return Call("output" if port.is_output else "input", port.index, "model", "set_layout", (port.layout,))
 
 

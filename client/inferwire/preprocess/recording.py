@@ -1,7 +1,7 @@
-"""How calls are recorded: what arguments they take, and how those travel.
+"""How calls are recorded: which arguments they take, and how these are sent.
 
-Owns the conversion of arguments, as pybind11 does it for OpenVINO's classes. What the calls do, and most of what they
-refuse, OpenVINO says on the server.
+Owns the conversion of arguments, as pybind11 does it for OpenVINO's classes. OpenVINO itself runs the calls on the
+server, and raises most of their errors there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from inferwire_proto.properties import EnumValue, PropertyValue
 
 
 class Part(Unpicklable):
-    """A part of what is recorded of one port; each of its methods gives the part back."""
+    """A part of the record of one port. Each of its recording methods returns the part itself."""
 
     kind: ClassVar[str]
     """"input" or "output"."""
@@ -35,14 +35,14 @@ class Part(Unpicklable):
         return self
 
     def _record_type(self, method: str, signature: str, given: object) -> Self:
-        """Record a call that takes a type; the dynamic one, which no tensor has, travels as none."""
+        """Record a call that takes a type; the dynamic one, which no tensor has, is left out."""
         known = as_type(given)
         self._fit(method, signature, (given,), known)
         wanted = cast("Type", known)
         return self._record(method, *(() if wanted is Type.dynamic else (element_type_of(wanted),)))
 
     def _fit(self, method: str, signatures: str | tuple[str, ...], given: tuple[object, ...], *fitting: object) -> None:
-        """Raise the TypeError for given arguments one of which fits nothing, and became None."""
+        """Raise the TypeError for the given arguments if one of them did not convert, and so became None."""
         if any(each is None for each in fitting):
             listed = (signatures,) if isinstance(signatures, str) else signatures
             texts = [f"(self: {type(self).__name__}, {each}) -> {type(self).__name__}" for each in listed]
@@ -53,7 +53,7 @@ class LayoutPart(Part):
     """A part that takes a layout."""
 
     def set_layout(self, layout: Layout | str) -> Self:
-        """Say which dimension is what. Mirrors `openvino.preprocess.InputTensorInfo.set_layout`.
+        """Declare the meaning of each dimension. Mirrors `openvino.preprocess.InputTensorInfo.set_layout`.
 
         Args:
             layout: A letter for each dimension, in the order of the shape, such as "NCHW": N is the batch, C the
@@ -71,7 +71,7 @@ class ConvertingPart(Part):
     """A part with the steps that inputs and outputs share."""
 
     def convert_element_type(self, type: Type = Type.dynamic) -> Self:  # noqa: A002 - openvino's name
-        """Convert to a type; without one, to that which comes next.
+        """Convert to a type; without one, to that of the model's input or of the output's tensor.
 
         Mirrors `openvino.preprocess.PreProcessSteps.convert_element_type`.
 
@@ -86,13 +86,13 @@ class ConvertingPart(Part):
         *,
         dims: Iterable[SupportsIndex] | None = None,
     ) -> Self:
-        """Put the dimensions in the order of a layout, or in that of their present positions.
+        """Put the dimensions in the order of a layout, or of the given present positions.
 
         Mirrors `openvino.preprocess.PreProcessSteps.convert_layout`.
 
         Args:
-            dst_layout: The layout to have.
-            dims: For each new dimension which of the present ones it is: 0, 3, 1, 2 makes NCHW of NHWC.
+            dst_layout: The wanted layout.
+            dims: For each new dimension, its present position: 0, 3, 1, 2 makes NCHW of NHWC.
 
         Raises:
             TypeError: For what is neither.
@@ -103,7 +103,7 @@ class ConvertingPart(Part):
         return self._record("convert_layout", order)
 
     def custom(self, operation: Any) -> Self:
-        """Run an operation of one's own; not offered, since it would have to run on the server.
+        """Run an operation of the program's own; not offered, since it would have to run on the server.
 
         Mirrors `openvino.preprocess.PreProcessSteps.custom`.
 
@@ -119,19 +119,19 @@ class ConvertingPart(Part):
 
 
 def layout_text(value: object) -> str | None:
-    """Write a layout as it travels."""
+    """Write a layout as it is sent."""
     layout = Layout(value) if isinstance(value, str) else as_layout(value)
     return None if layout is None else str(layout)
 
 
 def member(value: object, choices: type[Enum], name: str) -> EnumValue | None:
-    """Give a member of an enumeration as it travels."""
+    """Give a member of an enumeration as it is sent."""
     known = as_member(value, choices)
     return None if known is None else EnumValue(name, known.name)
 
 
 def as_shape(value: object) -> str | None:
-    """Write a shape as it travels: a partial one, or lengths with -1 for any."""
+    """Write a shape as it is sent: a partial one, or lengths with -1 for any."""
     if isinstance(value, PartialShape) or openvino_class(value) == "PartialShape":
         return str(PartialShape(cast("PartialShape", value)))
     lengths = as_integers(value)
@@ -160,7 +160,7 @@ def as_numbers(value: object) -> PropertyValue:
 
 
 def as_number(value: object) -> float | None:
-    """Convert what is a number; strings are none."""
+    """Convert a number; a string is none."""
     if isinstance(value, SupportsFloat) and not _is_sequence(value):
         return float(value)
     whole = as_integer(value)

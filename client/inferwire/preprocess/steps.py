@@ -14,7 +14,7 @@ _VALUES = ("value: float", "values: Sequence[float]")
 
 
 class PreProcessSteps(ConvertingPart):
-    """Steps from what is given to what the model takes, in order. Mirrors `openvino.preprocess.PreProcessSteps`.
+    """Steps from the given tensor to the model's input, in order. Mirrors `openvino.preprocess.PreProcessSteps`.
 
     Differs from OpenVINO: no `custom`.
     """
@@ -27,11 +27,11 @@ class PreProcessSteps(ConvertingPart):
     ) -> Self:
         """Subtract a number, or one from each channel. Mirrors `openvino.preprocess.PreProcessSteps.mean`.
 
-        Elements have to be floating-point numbers by then (`convert_element_type`): otherwise `build` refuses.
+        Elements have to be floating-point numbers at this step (see `convert_element_type`), or `build` refuses.
 
         Args:
-            value: The number, in the unit of the elements: pixels are 0 to 255 unless something has scaled them.
-            values: As many numbers as the dimension has that the layout calls C.
+            value: The number, in the unit of the elements: pixels are 0 to 255 unless they were scaled before.
+            values: One number for each channel: as many as the length of the dimension that the layout calls C.
 
         Raises:
             TypeError: For what is neither.
@@ -45,7 +45,7 @@ class PreProcessSteps(ConvertingPart):
 
         Args:
             value: The number, as in `mean`.
-            values: As many numbers as the dimension has that the layout calls C.
+            values: One number for each channel: as many as the length of the dimension that the layout calls C.
 
         Raises:
             TypeError: For what is neither.
@@ -56,17 +56,17 @@ class PreProcessSteps(ConvertingPart):
         """Convert to another colour format. Mirrors `openvino.preprocess.PreProcessSteps.convert_color`.
 
         Args:
-            dst_format: The format to have; the one before is that of `InputTensorInfo.set_color_format`.
+            dst_format: The wanted format; the present one is that of `InputTensorInfo.set_color_format`.
 
         Raises:
-            TypeError: For what is none.
+            TypeError: For what is no format.
         """
         color = member(dst_format, ColorFormat, COLOR_FORMAT)
         self._fit("convert_color", "dst_format: ColorFormat", (dst_format,), color)
         return self._record("convert_color", color)
 
     def reverse_channels(self) -> Self:
-        """Turn the order of the channels round, as from RGB to BGR.
+        """Reverse the order of the channels, as from RGB to BGR.
 
         Mirrors `openvino.preprocess.PreProcessSteps.reverse_channels`.
         """
@@ -80,7 +80,7 @@ class PreProcessSteps(ConvertingPart):
         Mirrors `openvino.preprocess.PreProcessSteps.resize`. Layouts say which dimensions are H and W.
 
         Args:
-            alg: How pixels are made of others.
+            alg: How new pixels are computed from the old ones.
             dst_height: The new height, in pixels.
             dst_width: The new width, in pixels.
 
@@ -97,17 +97,17 @@ class PreProcessSteps(ConvertingPart):
         return self._record("resize", algorithm, height, width)
 
     def crop(self, begin: Iterable[SupportsIndex], end: Iterable[SupportsIndex]) -> Self:
-        """Cut out from a corner to another. Mirrors `openvino.preprocess.PreProcessSteps.crop`.
+        """Cut out the box between two corners. Mirrors `openvino.preprocess.PreProcessSteps.crop`.
 
-        Both have a position, in elements, for each dimension of the tensor, in the order of its shape; negative ones
-        count from the end.
+        Each corner has a position, in elements, for each dimension of the tensor, in the order of its shape; negative
+        positions count from the end.
 
         Example:
             >>> steps.crop([0, 10, 20, 0], [1, 234, 244, 3])  # 224 x 224 of a picture in NHWC
 
         Args:
-            begin: The first positions that are kept.
-            end: The first that are not.
+            begin: The first positions in the box.
+            end: The first positions behind the box.
 
         Raises:
             TypeError: For what are no positions.
@@ -130,7 +130,7 @@ class PreProcessSteps(ConvertingPart):
         value: SupportsFloat | Iterable[float],
         mode: PaddingMode,
     ) -> Self:
-        """Put a border around. Mirrors `openvino.preprocess.PreProcessSteps.pad`.
+        """Put a border around the tensor. Mirrors `openvino.preprocess.PreProcessSteps.pad`.
 
         Example:
             >>> steps.pad([0, 8, 8, 0], [0, 8, 8, 0], 0.0, PaddingMode.CONSTANT)  # of a picture in NHWC
@@ -139,9 +139,9 @@ class PreProcessSteps(ConvertingPart):
             pads_begin: How many elements to add before the first, for each dimension of the tensor, in the order of its
                 shape; a negative number cuts off as many.
             pads_end: The same, after the last.
-            value: What the new elements are with `PaddingMode.CONSTANT`; OpenVINO takes a sequence of one number alone.
+            value: The new elements with `PaddingMode.CONSTANT`: a number, or for OpenVINO a sequence of just one.
             mode: What the new elements are: CONSTANT is `value`; REFLECT mirrors those inside without the outermost,
-                SYMMETRIC with it.
+                SYMMETRIC with them.
 
         Raises:
             TypeError: For what are no lengths, no number or no mode.

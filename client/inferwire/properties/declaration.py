@@ -1,7 +1,6 @@
-"""How a property is declared: its key, and what it takes as a value.
+"""How a property is declared: its key and the values that it takes.
 
-Owns `Property` and the kinds of values. Which properties there are stands in the modules of this package, one line
-each.
+Owns `Property` and the kinds of values. The other modules of this package declare the properties, one line each.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from inferwire.values.ov_any import OVAny
 from inferwire.values.types import Type, as_type
 
 Kind: TypeAlias = Callable[..., object]
-"""Gives what a property carries for the arguments it was called with, or raises TypeError."""
+"""Gives the value that a property has for the arguments of its call, or raises TypeError."""
 
 
 class Property(str):
@@ -67,11 +66,11 @@ class Property(str):
 
 
 class _RefusedError(TypeError):
-    """A refusal with a sentence of its own."""
+    """A refusal with a message of its own, which replaces the list of signatures."""
 
 
 def flag(value: object) -> bool:
-    """Take a truth value or a number."""
+    """Take a bool, a number or None as a truth value."""
     return bool(_expect(value, bool, int, float, np.bool_, type(None)))
 
 
@@ -142,7 +141,7 @@ def curve(value: object) -> dict[int, float]:
 
 
 def either(*kinds: Kind) -> Kind:
-    """Take what the first fitting kind takes."""
+    """Take a value as the first kind does that fits it."""
 
     def take(value: object) -> object:
         for kind in kinds:

@@ -1,4 +1,4 @@
-"""What an application wants, from which devices choose their settings. Mirrors `openvino.properties.hint`."""
+"""Hints of what an application wants, from which devices choose their settings. Mirrors `openvino.properties.hint`."""
 
 from inferwire.properties.declaration import (
     Property,
@@ -30,7 +30,7 @@ class ModelDistributionPolicy(OrderedChoice):
 
 
 class PerformanceMode(OrderedChoice):
-    """Which speed matters. Mirrors openvino's enumeration of this name."""
+    """Whether latency or throughput matters. Mirrors openvino's enumeration of this name."""
 
     LATENCY = 1
     THROUGHPUT = 2

@@ -6,7 +6,7 @@ from inferwire.values.enumerations import OrderedChoice
 
 
 class Level(OrderedChoice):
-    """What is logged. Mirrors openvino's enumeration of this name."""
+    """How much is logged. Mirrors openvino's enumeration of this name."""
 
     NO = -1
     ERR = 0

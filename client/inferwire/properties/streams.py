@@ -24,7 +24,7 @@ class Num(Unpicklable):
         self._count = count
 
     def to_integer(self) -> int:
-        """Give the number: -1 for as many as the device likes, -2 for one per NUMA node."""
+        """Give the number: -1 for as many as the device chooses, -2 for one per NUMA node."""
         return self._count
 
 

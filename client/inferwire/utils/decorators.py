@@ -1,4 +1,4 @@
-"""Where openvino has the decorator of preprocessing steps. Mirrors `openvino.utils.decorators`."""
+"""The decorator of custom preprocessing steps, where openvino has it. Mirrors `openvino.utils.decorators`."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def custom_preprocess_function(custom_function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a step that a program builds of a graph as it is: what takes such steps refuses them."""
+    """Give the function back as it is: the `custom` methods of preprocessing, which take such steps, refuse it."""
     return custom_function

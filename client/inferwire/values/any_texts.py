@@ -1,7 +1,7 @@
-"""What an `OVAny` holds as text, and read from text, as openvino writes and reads it: with C++'s streams.
+"""How the values of an `OVAny` are written as text and read from it: as in openvino, which uses C++'s streams.
 
-Of a text only its first word is read, and of a number only as much as is one: "1.5" is the integer 1. An empty text is
-nothing, 0 or False.
+Unless all of a text is wanted as a str, only its first word is read, and of that only as much as is a number: "1.5"
+read as an integer is 1. An empty text is read as "", 0 or False.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEXADECIMAL = re.compile(r"[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(p[+-]?[0-
 _FLOAT = re.compile(r"[+-]?(inf(inity)?|nan|([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?)", re.IGNORECASE)
 _INT64 = range(-(2**63), 2**63)
 _MOST_DIGITS = 1000
-"""How long a whole number is looked at: Python refuses to read thousands of digits."""
+"""The most characters of a whole number that is read: Python refuses to convert thousands of digits."""
 
 
 def as_text(value: object) -> str:
@@ -48,10 +48,10 @@ def as_text(value: object) -> str:
 
 
 def read(dtype: type, text: str) -> Any:
-    """Read a bool, an int, a float or, which is all of the text, a str.
+    """Read a bool, an int or a float from the first word of a text; as a str, give all of it.
 
     Raises:
-        RuntimeError: Where the text does not begin with one.
+        RuntimeError: If the text does not begin with one.
     """
     if dtype is str:
         return text

@@ -117,14 +117,14 @@ class Dimension(Unpicklable):
 
     @property
     def max_length(self) -> int:
-        """The largest length, -1 where there is no bound. Mirrors `openvino.Dimension.max_length`."""
+        """The largest length, -1 if there is no bound. Mirrors `openvino.Dimension.max_length`."""
         return -1 if self._max == INT64_MAX else self._max
 
     def get_length(self) -> int:
         """Give the length. Mirrors `openvino.Dimension.get_length`.
 
         Raises:
-            RuntimeError: Where it is not known.
+            RuntimeError: If it is not known.
         """
         if self.is_dynamic:
             raise RuntimeError("Cannot get length of dynamic dimension")
@@ -163,11 +163,11 @@ class Dimension(Unpicklable):
         return self._symbol is not None
 
     def get_symbol(self) -> Symbol | None:
-        """Give the symbol, None where there is none. Mirrors `openvino.Dimension.get_symbol`."""
+        """Give the symbol, None if there is none. Mirrors `openvino.Dimension.get_symbol`."""
         return self._symbol
 
     def set_symbol(self, symbol: Symbol) -> None:
-        """Name the dimension. Symbols do not take part in comparisons. Mirrors `openvino.Dimension.set_symbol`.
+        """Set the symbol. Symbols do not take part in comparisons. Mirrors `openvino.Dimension.set_symbol`.
 
         Raises:
             TypeError: For what is no symbol.
@@ -195,7 +195,7 @@ def fields_of(text: str) -> list[str]:
     """Split "[1, 3]" or "1,3" into its fields, without their spaces.
 
     Raises:
-        RuntimeError: Where a field is empty.
+        RuntimeError: If a field is empty.
     """
     inner = text.strip()
     if inner.startswith("[") and inner.endswith("]"):
@@ -221,7 +221,7 @@ def _bounds(given: tuple[object, ...]) -> tuple[int, int]:
 
 
 def _interval(low: int, high: int) -> tuple[int, int]:
-    """Put bounds into range; bounds that cross leave nothing known, as in openvino."""
+    """Put bounds into range. If they cross, the dimension may have any length, as in openvino."""
     low, high = max(low, 0), INT64_MAX if high == -1 else high
     return (low, high) if low <= high else (0, INT64_MAX)
 

@@ -1,4 +1,4 @@
-"""How members of enumerations are compared and ordered, as openvino's are."""
+"""Enumerations whose members compare and order as those of openvino."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from inferwire.arguments import as_member
 
 
 class Choice(Enum):
-    """Members convert to int, hash as it, and equal the same ones of an openvino installed beside.
+    """An enumeration whose members convert to int, hash by their values, and equal the same members of openvino's.
 
-    Where the comparison begins with openvino's member, it is openvino that says no.
+    If openvino's member is on the left, openvino compares the two, and they are not equal.
     """
 
     def __int__(self) -> int:
@@ -24,7 +24,7 @@ class Choice(Enum):
 
 
 class OrderedChoice(Choice):
-    """Members are ordered by their numbers, too."""
+    """A `Choice` whose members are ordered by their numbers, too."""
 
     def __lt__(self, other: object) -> bool:
         return int(self) < int(other) if isinstance(other, type(self)) else NotImplemented

@@ -11,11 +11,11 @@ _ALIASES = {"BATCH": "N", "B": "N", "CHANNELS": "C", "HEIGHT": "H", "WIDTH": "W"
 
 
 class Layout(Unpicklable):
-    """Which dimension of a tensor is what. Mirrors `openvino.Layout`.
+    """The names of a tensor's dimensions, which say what each of them is. Mirrors `openvino.Layout`.
 
-    Read from "NCHW", one letter a dimension, or from "[n,channels,h,w]", any names. "?" stands
-    for a dimension without a name, "..." for any number of them. Names know no case, and batch,
-    channels, depth, height and width are the same as their first letters; batch and B are N.
+    Read from "NCHW", with one letter for each dimension, or from "[n,channels,h,w]", with any names. "?"
+    stands for a dimension without a name, "..." for any number of them. Names are case-insensitive;
+    channels, depth, height and width are the same as their first letters, and batch and B are N.
 
     Example:
         >>> Layout("NCHW").get_index_by_name("C")
@@ -51,7 +51,7 @@ class Layout(Unpicklable):
 
     @property
     def empty(self) -> bool:
-        """Whether the layout says nothing. Mirrors `openvino.Layout.empty`."""
+        """Whether the layout says nothing: it is "...". Mirrors `openvino.Layout.empty`."""
         return self._names == (_GAP,)
 
     def has_name(self, dimension_name: str) -> bool:
@@ -59,13 +59,13 @@ class Layout(Unpicklable):
         return _canonical(_text("has_name", self, dimension_name)) in self._dimensions()
 
     def get_index_by_name(self, dimension_name: str) -> int:
-        """Give the position of a dimension, counted from the end behind "...".
+        """Give the position of a dimension; if it comes after "...", a negative one that counts from the end.
 
         Mirrors `openvino.Layout.get_index_by_name`.
 
         Raises:
             TypeError: For what is no string.
-            RuntimeError: Where no dimension has this name.
+            RuntimeError: If no dimension has this name.
         """
         name = _canonical(_text("get_index_by_name", self, dimension_name))
         if name not in self._dimensions():
@@ -89,7 +89,7 @@ def as_layout(value: object) -> Layout | None:
 
 
 def fits(layout: Layout, shape: PartialShape) -> bool:
-    """Tell whether a layout has a name for each dimension of a shape, and no others, as far as is known."""
+    """Tell whether a layout can have as many dimensions as a shape: an empty one and a dynamic rank always can."""
     if layout.empty or shape.rank.is_dynamic:
         return True
     names = _parse(str(layout))

@@ -16,11 +16,11 @@ _SIMPLE = (bool, int, float, str)
 class OVAny(Unpicklable):
     """A value of any type that properties have. Mirrors `openvino.OVAny`.
 
-    It equals and hashes as its value does, and reads and writes its items.
+    It compares and hashes as its value does; its items are those of the value.
 
-    Numbers and strings of numpy and bytes become Python's own where openvino makes them so.
+    Bytes, and numpy's numbers and strings, become Python's own values if openvino converts them, too.
 
-    Differs from OpenVINO: an item that is set stays set, where openvino sets it in a copy; integers have no limit, and
+    Differs from OpenVINO: setting an item changes the value, while openvino changes a copy; integers have no limit, and
     empty lists, empty tuples and sets can be read.
 
     Example:
@@ -68,16 +68,16 @@ class OVAny(Unpicklable):
         return self._value
 
     def set(self, value: object) -> None:
-        """Take another value. Mirrors `openvino.OVAny.set`."""
+        """Replace the value. Mirrors `openvino.OVAny.set`."""
         self._value = _opened(value)
 
     def astype(self, dtype: type) -> Any:
-        """Convert to bool, int, float, str or dict: of an `OVAny` each, or a dict of what is below.
+        """Convert to bool, int, float, str or dict, whose values are an `OVAny` each, or a dict for a mapping.
 
         Mirrors `openvino.OVAny.astype`.
 
         Raises:
-            RuntimeError: Where the value has no such form.
+            RuntimeError: If the value does not convert to it.
         """
         if dtype is dict:
             return _items(self._value)
@@ -87,12 +87,12 @@ class OVAny(Unpicklable):
         return as_text(self._value) if dtype is str else self._number(dtype)
 
     def aslist(self, dtype: type | None = None) -> list[Any]:
-        """Convert to a list of bool, int, float or str: text by its words; a list stays as it is.
+        """Convert to a list: text by reading each word as a bool, int, float or str; lists and tuples keep their items.
 
         Mirrors `openvino.OVAny.aslist`.
 
         Raises:
-            RuntimeError: Where a word has no such form, and for what is neither a text nor a list.
+            RuntimeError: If a word does not convert, or the value is neither a text nor a list or tuple.
         """
         if dtype is None:
             return []
@@ -104,7 +104,7 @@ class OVAny(Unpicklable):
         return list(self._value)
 
     def _number(self, dtype: type) -> Any:
-        """Convert to another type of numbers; what is true or false is none."""
+        """Convert to a type of numbers; a bool is no number, and converts to bool alone."""
         if isinstance(self._value, bool) is not (dtype is bool):
             raise RuntimeError(f"Bad cast of {self._value!r} to {dtype.__name__}")
         try:
@@ -133,7 +133,7 @@ def _may_be_listed(item: object) -> bool:
 
 
 def _opened(value: object) -> Any:
-    """Give the value that stands in another `OVAny`, ours or openvino's, or for one of numpy's, or for bytes."""
+    """Give the value inside an `OVAny` of ours or openvino's, or Python's own for bytes or a value of numpy's."""
     match value:
         case bool():
             return value

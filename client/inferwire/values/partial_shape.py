@@ -1,4 +1,4 @@
-"""Shapes of which not everything may be known.
+"""Shapes whose dimensions or rank may be unknown.
 
 Owns `PartialShape`; a single dimension is in `inferwire.values.dimensions`.
 """
@@ -31,14 +31,14 @@ _SIGNATURES = (
 
 
 _SHAPES = ("PartialShape", "Shape")
-"""The classes of openvino whose objects are taken as well, by what they print."""
+"""The classes of openvino whose objects are accepted, too: they are read from the text that they print."""
 
 
 class PartialShape(Unpicklable):
     """A shape whose dimensions, or even their number, may be unknown. Mirrors `openvino.PartialShape`.
 
     Made from a list or tuple whose items are sizes (-1 for unknown), dimensions, strings as
-    "1..8", or pairs of bounds; from a string as "[1,?,2..4]" ("[...]" where the rank is unknown);
+    "1..8", or pairs of bounds; from a string as "[1,?,2..4]" ("[...]" if the rank is unknown);
     or from another shape.
 
     Differs from OpenVINO: an index before the start is an error, where openvino wraps it around.
@@ -59,7 +59,7 @@ class PartialShape(Unpicklable):
 
     @staticmethod
     def dynamic(rank: Dimension | SupportsIndex | None = None) -> PartialShape:
-        """Make a shape of this rank with nothing else known; without one, not even that."""
+        """Make a shape of which only the rank is known; without one, not even the rank is."""
         dimension = as_dimension(rank)
         if dimension is not None:
             length = dimension.min_length if dimension.is_static else -1
@@ -153,7 +153,7 @@ class PartialShape(Unpicklable):
 
         Raises:
             TypeError: For a negative index.
-            RuntimeError: Past the end.
+            RuntimeError: For an index past the end.
         """
         number = as_integer(index)
         if number is None or number < 0:
@@ -161,14 +161,14 @@ class PartialShape(Unpicklable):
         return self[number]
 
     def get_min_shape(self) -> Shape:
-        """Give the shape of the smallest lengths; empty where the rank is unknown.
+        """Give the shape of the smallest lengths; empty if the rank is unknown.
 
         Mirrors `openvino.PartialShape.get_min_shape`.
         """
         return Shape([each.min_length for each in self._dimensions or []])
 
     def get_max_shape(self) -> Shape:
-        """Give the shape of the largest lengths, 2**63 - 1 where there is no bound.
+        """Give the shape of the largest lengths, 2**63 - 1 for a length without a bound.
 
         Mirrors `openvino.PartialShape.get_max_shape`.
         """
@@ -176,20 +176,20 @@ class PartialShape(Unpicklable):
         return Shape([INT64_MAX if bound < 0 else bound for bound in bounds])
 
     def to_shape(self) -> Shape:
-        """Give the shape as one that is known in full. Mirrors `openvino.PartialShape.to_shape`.
+        """Give the shape as a `Shape`. Mirrors `openvino.PartialShape.to_shape`.
 
         Raises:
-            RuntimeError: Where it is not.
+            RuntimeError: If it is not known in full.
         """
         if self.is_dynamic:
             raise RuntimeError("to_shape was called on a dynamic shape.")
         return self.get_min_shape()
 
     def get_shape(self) -> Shape:
-        """Give the shape as one that is known in full. Mirrors `openvino.PartialShape.get_shape`.
+        """Give the shape as a `Shape`. Mirrors `openvino.PartialShape.get_shape`.
 
         Raises:
-            RuntimeError: Where it is not.
+            RuntimeError: If it is not known in full.
         """
         if self.is_dynamic:
             raise RuntimeError("get_shape() must be called on a static shape")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Version:
-    """What a device's plugin calls itself, and its build. Mirrors `openvino.Version`."""
+    """The name of a device's plugin, and its build. Mirrors `openvino.Version`."""
 
     build_number: str
     description: str

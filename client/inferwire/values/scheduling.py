@@ -22,11 +22,12 @@ class Scheduling:
         >>> request.scheduling = Scheduling(priority=1, time_limit_ms=200)
 
     Args:
-        priority: Of the jobs that wait on a device the most urgent runs next. Larger is more urgent; 0 is normal, or
-            what the model's operator has set.
-        time_limit_ms: How long one may take from its admission by the server to its end, in milliseconds; None for no
-            limit. One that waits for longer never runs, one that runs for longer is cancelled, and both raise
-            `inferwire.DeadlineExceeded`; that of a tiny model may be over first. The way there and back does not count.
+        priority: Of the jobs that wait for a device, the one with the largest number runs next. 0 is normal, or the
+            priority that the operator has set for the model.
+        time_limit_ms: How long the inference may take from its admission by the server to its end, in milliseconds;
+            None for no limit. If it waits for longer, it never runs; if it runs for longer, it is cancelled, unless it
+            is that of a tiny model and ends first. Both raise `inferwire.DeadlineExceeded`. The time that messages take
+            there and back does not count.
 
     Raises:
         TypeError: For what are no numbers.
@@ -55,7 +56,7 @@ class Scheduling:
 
 
 def as_scheduling(value: object) -> Scheduling:
-    """Give what is one.
+    """Give the value if it is a `Scheduling`.
 
     Raises:
         TypeError: For anything else.
@@ -66,7 +67,7 @@ def as_scheduling(value: object) -> Scheduling:
 
 
 def _as_number(value: object) -> float | None:
-    """Convert a number, a bool among them: as an integer openvino takes True for 1, and `as_integer` does."""
+    """Convert a number or a bool: openvino takes True for the integer 1, and so does `as_integer`."""
     if not isinstance(value, Real):
         return None
     try:
@@ -76,4 +77,4 @@ def _as_number(value: object) -> float | None:
 
 
 NORMAL = Scheduling()
-"""As whoever says nothing is scheduled."""
+"""The scheduling of inferences for which the program sets none."""

@@ -123,7 +123,7 @@ class Shape(_ComparableSizes):
 
 
 class Strides(_ComparableSizes):
-    """How many bytes apart neighbours along each axis are. Mirrors `openvino.Strides`.
+    """How many bytes apart neighbouring elements along each axis are. Mirrors `openvino.Strides`.
 
     Differs from OpenVINO: an index past the end is an IndexError.
 
@@ -150,7 +150,7 @@ class Strides(_ComparableSizes):
 class Coordinate(_Sizes):
     """A corner of a region in a tensor. Mirrors `openvino.Coordinate`.
 
-    As in openvino, two coordinates are equal only where they are the same object.
+    As in openvino, two coordinates are equal only if they are the same object.
 
     Differs from OpenVINO: an index past the end is an IndexError.
 

@@ -1,4 +1,4 @@
-"""Element types as OpenVINO's users know them, over the contract's one table.
+"""Element types as OpenVINO's users know them, read from the contract's one table.
 
 Owns `Type`; how an element looks in memory stays in `inferwire_proto.element_types`.
 """
@@ -30,7 +30,7 @@ _NAMES = (
     *("u8", "u16", "u32", "u64", "nf4", "f8e4m3", "f8e5m2", "string", "f4e2m1", "f8e8m0"),
 )
 _ORDER = {name: number for number, name in enumerate(_NAMES)}
-"""How openvino numbers the types. What is equal has to have the same hash, and its is the number."""
+"""How openvino numbers the types. The number is a type's hash there, and so here: equal types need equal hashes."""
 
 _FLOATS = {"bf16", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1"}
 _QUANTIZED = {"f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1", "nf4", "i4", "i8", "i32", "u8"}
@@ -209,7 +209,7 @@ class Type(Unpicklable):
         return self.merge(_checked("compatible", self, other)) is not None
 
     def merge(self, other: Type) -> Type | None:
-        """Give the known one of two compatible types, None where they differ. Mirrors `openvino.Type.merge`."""
+        """Give the known one of two compatible types, None if they differ. Mirrors `openvino.Type.merge`."""
         given = _checked("merge", self, other)
         if self.is_dynamic() or self is given:
             return given
@@ -220,13 +220,13 @@ def as_type(value: object) -> Type | None:
     """Take a type, ours or openvino's; None for anything else."""
     if isinstance(value, Type):
         return value
-    # Among openvino's properties is an enumeration of that name.
+    # An enumeration in openvino's properties is named Type, too.
     name = getattr(value, "get_type_name", None) if openvino_class(value) == "Type" else None
     return None if name is None else getattr(Type, name(), None)  # a newer openvino may have more
 
 
 def element_type_of(element_type: Type) -> ElementType:
-    """Give what a type is to the contract.
+    """Give the contract's element type for a type.
 
     Raises:
         RuntimeError: For the dynamic type, which nothing can hold.
@@ -238,7 +238,7 @@ def element_type_of(element_type: Type) -> ElementType:
 
 
 def type_of(element_type: ElementType) -> Type:
-    """Give the type that is this one to the contract."""
+    """Give the type for one of the contract's element types."""
     return getattr(Type, element_type.name)
 
 

@@ -1,4 +1,4 @@
-"""`inferwire bench`: how fast a server answers. Importing it needs cyclopts alone; `show` does the work."""
+"""`inferwire bench`: how fast a server answers. Importing it needs only cyclopts; `show` does the work."""
 
 from __future__ import annotations
 

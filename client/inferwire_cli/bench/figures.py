@@ -1,4 +1,4 @@
-"""What a load's samples say: means, percentiles, a histogram. Computes only."""
+"""Figures of a load's samples: means, percentiles, a histogram. Computes only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of a histogram: how many samples were from `least` up to below `most`; None where nothing bounds it."""
+    """One bar of a histogram: how many samples were from `least` up to below `most`, which is None for no bound."""
 
     least: float
     most: float | None
@@ -31,12 +31,12 @@ class Bar:
 
 
 def spreads(samples: Samples) -> dict[str, Spread | None]:
-    """Give the spread of each part, None where answers do not say it; of no part where nothing was answered."""
+    """Give the spread of each part, None if answers do not tell it; no parts if nothing was answered."""
     return {part: _spread(samples.column(part)) for part in PARTS} if len(samples) else {}
 
 
 def histogram(values: Array, bars: int = 12) -> list[Bar]:
-    """Count in bars of one width up to the 99th percentile; what is above has a bar of its own."""
+    """Count values in bars of one width up to the 99th percentile; those above have a bar of their own."""
     least, most = float(values.min()), float(np.percentile(values, 99))
     if most <= least:
         return [Bar(least, None, len(values))]

@@ -1,4 +1,4 @@
-"""What a load sends: what was given, else random numbers in shapes that the model takes. Knows no server."""
+"""The inputs that a load sends: given ones, else random numbers in shapes that the model takes. Knows no server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEED = 7
 def complete(
     given: Mapping[int, Array], ports: Sequence[PortDescription], shapes: Sequence[str], batch: int | None
 ) -> dict[int, Array]:
-    """Give every input, those that are missing at random, each with as many rows as are wanted.
+    """Give every input, random numbers for those that are missing, each with as many rows as are wanted.
 
     Raises:
         MisuseError: For a shape that an input does not take, or one that has to be given.
@@ -43,7 +43,7 @@ def repeated(array: Array, port: PortDescription, batch: int | None) -> Array:
     """Give one row as often as rows are wanted.
 
     Raises:
-        MisuseError: If there are other than one, or the input does not take so many.
+        MisuseError: If the array has not just one row, or the input does not take so many.
     """
     if batch is None or not array.ndim or array.shape[0] == batch:
         return array
@@ -54,7 +54,7 @@ def repeated(array: Array, port: PortDescription, batch: int | None) -> Array:
 
 
 def default_shape(port: PortDescription, batch: int | None) -> tuple[int, ...]:
-    """Choose the shape of an input: the wanted rows, and else the least that it takes, but no length of 0.
+    """Choose the shape of an input: the wanted rows, and otherwise the smallest lengths that it takes, but never 0.
 
     Raises:
         MisuseError: If its rank is not known, or it does not take so many rows.
@@ -69,7 +69,7 @@ def default_shape(port: PortDescription, batch: int | None) -> tuple[int, ...]:
 
 
 def random_value(port: PortDescription, shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Make an input: numbers from 0 to 1, or whole ones from 0 to 100.
+    """Make a random input: numbers from 0 to 1, or integers from 0 to 100.
 
     Raises:
         MisuseError: If the input does not take the shape, or takes no numbers.
@@ -100,7 +100,7 @@ def _least(dimension: Dimension) -> int:
 
 def _lengths(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.strip("[]()").split(",")]
-    # Longer ones are no lengths of anything, and Python makes no numbers of very long ones.
+    # No length has more digits, and Python refuses to convert very many.
     if not all(part.isascii() and part.isdigit() and len(part) <= _MOST_DIGITS for part in parts):
         raise MisuseError(f"--shape is '{text}', expected lengths such as 1,3,224,224")
     return tuple(int(part) for part in parts)

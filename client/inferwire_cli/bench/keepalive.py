@@ -1,4 +1,4 @@
-"""Whether a server that is silent over HTTP is still there: a connection alone does not tell, as gRPC's does."""
+"""Whether a server that is silent over HTTP is still there, which an HTTP connection does not tell as gRPC's does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUTS = Timeouts()
 class Keepalive:
     """Asks a server that has answered nothing for a while whether it is there, on a connection of its own.
 
-    Where it is not, those who wait for answers are interrupted: their connections are closed. Threads share it.
+    If it is not, the calls that wait for answers are interrupted by closing their connections. Threads share it.
     """
 
     def __init__(self, http: ServerHttp, timeouts: Timeouts = TIMEOUTS) -> None:
@@ -36,7 +36,7 @@ class Keepalive:
 
     @contextmanager
     def connection(self, timeout_s: float) -> Generator[HTTPConnection]:
-        """Open a connection that is closed once the server is lost.
+        """Open a connection that is closed when the server is lost.
 
         Raises:
             ServerUnavailable: If it cannot be opened.
@@ -51,7 +51,7 @@ class Keepalive:
 
     @contextmanager
     def told_where_missing(self) -> Generator[None]:
-        """Take note of an answer that the block waits for, and say of one that does not come why that is.
+        """Count the answer that the block waits for; if it does not come, say why.
 
         Raises:
             ServerUnavailable: In place of what was raised.
@@ -63,11 +63,11 @@ class Keepalive:
             if self._lost is None:
                 raise
             raise self._lost from error
-        self._answers += 1  # one that is lost among several at once does not matter
+        self._answers += 1  # a count that is lost between threads does not matter
 
     @contextmanager
     def looked_for(self) -> Generator[None]:
-        """Look for them as long as the block runs."""
+        """Watch the server as long as the block runs."""
         threading.Thread(target=self._look, daemon=True).start()
         try:
             yield
@@ -84,7 +84,7 @@ class Keepalive:
             before = self._answers
 
     def _is_there(self) -> bool:
-        """Ask for any answer at all: it may have another server's paths."""
+        """Ask for an answer, and take any: another kind of server may have other paths."""
         try:
             with closing(self._http.open(self._timeouts.answer_s)) as asking, self._http.told_where_missing():
                 asking.request("GET", READY_PATH, headers=self._http.headers)
@@ -100,7 +100,7 @@ class Keepalive:
 
 
 def hang_up(connection: HTTPConnection) -> None:
-    """Close a connection, even where a thread that nobody waits for any more reads from it."""
+    """Close a connection, even if a thread still reads from it that is no longer waited for."""
     opened = connection.sock
     if opened is not None:  # pyright: ignore[reportUnnecessaryComparison]
         with suppress(OSError):

@@ -24,8 +24,8 @@ class Sample:
 
     Attributes:
         total_ms: As its caller saw it.
-        queue_ms: From the server's admission to the start of the inference; None where the server does not say.
-        inference_ms: On the device; None where the server does not say.
+        queue_ms: From the server's admission to the start of the inference; None if the server does not tell.
+        inference_ms: On the device; None if the server does not tell.
     """
 
     total_ms: float
@@ -34,14 +34,14 @@ class Sample:
 
     @property
     def wire_ms(self) -> float | None:
-        """All else: encoding, network, decoding."""
+        """The rest of the total: encoding, network, decoding."""
         if self.queue_ms is None or self.inference_ms is None:
             return None
         return max(0.0, self.total_ms - self.queue_ms - self.inference_ms)
 
 
 PARTS = ("latency", "queue", "inference", "wire")
-"""What is known of each inference, by the name it is shown under."""
+"""The parts of an inference's time, by the names they are shown under."""
 
 
 class Samples:
@@ -55,13 +55,13 @@ class Samples:
         return len(self._numbers) // len(PARTS)
 
     def append(self, sample: Sample) -> None:
-        """Add one."""
+        """Add a sample."""
         parts = (sample.total_ms, sample.queue_ms, sample.inference_ms, sample.wire_ms)
         with self._lock:
             self._numbers.extend(nan if part is None else part for part in parts)
 
     def column(self, part: str) -> Array:
-        """Give one part of all; NaN where it is not known."""
+        """Give one part of all samples; NaN if it is not known."""
         with self._lock:
             return np.array(self._numbers).reshape(-1, len(PARTS))[:, PARTS.index(part)]
 
@@ -87,7 +87,7 @@ class Budget:
             return True
 
     def stop(self) -> None:
-        """Leave nothing."""
+        """End the budget, so that nothing is left to take."""
         with self._lock:
             self._is_stopped = True
 
@@ -111,7 +111,7 @@ class Budget:
 
 @dataclass(slots=True)
 class Tally:
-    """What came of the inferences. Threads share it."""
+    """The outcomes of the inferences. Threads share it."""
 
     samples: Samples = field(default_factory=Samples)
     failures: Counter[str] = field(default_factory=Counter[str])
@@ -128,13 +128,13 @@ class Tally:
 
 
 Call = Callable[[], Sample]
-"""One inference, from its start to its answer. Raises `InferwireError` where it fails."""
+"""One inference, from its start to its answer. Raises `InferwireError` if it fails."""
 
 Spend = Callable[[Budget, Tally], None]
-"""Spends a budget and notes what came of it. Raises what ended it, as `ServerUnavailable` where nobody answers."""
+"""Spends a budget and notes the outcomes. Raises the error that ended it, as `ServerUnavailable` without a server."""
 
 Way = Callable[[], AbstractContextManager[Spend]]
-"""Opens what a load goes over, for budgets that are spent one after the other, and closes it."""
+"""Opens the connections of a load, for budgets that are spent one after the other, and closes them."""
 
 
 def in_threads(open_call: Callable[[], AbstractContextManager[Call]], concurrency: int) -> Way:
@@ -160,7 +160,7 @@ def _spend_in_threads(calls: Sequence[Call], budget: Budget, tally: Tally) -> No
         try:
             while budget.take():
                 _note(call, tally)
-        except Exception as error:  # noqa: BLE001 - whoever waits for the threads raises it
+        except Exception as error:  # noqa: BLE001 - raised by the thread that waits for these
             end(error)
 
     threads = [threading.Thread(target=work, args=(call,), daemon=True) for call in calls]

@@ -1,4 +1,4 @@
-"""Spends a budget on a way to a server while somebody watches how far it is."""
+"""Spends a budget on a way to a server, and shows the progress in the terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ END_LIMIT_S = 10.0
 
 
 class Spending(threading.Thread):
-    """A budget that is being spent, and what has come of it."""
+    """A thread that spends a budget, with the outcomes so far."""
 
     def __init__(self, spend: Spend, budget: Budget) -> None:
         super().__init__(daemon=True)
@@ -41,23 +41,23 @@ class Spending(threading.Thread):
         """Spend it."""
         try:
             self._spend(self.budget, self.tally)
-        except Exception as error:  # noqa: BLE001 - whoever waits for the end raises it or counts it
+        except Exception as error:  # noqa: BLE001 - raised or counted by the thread that waits
             self.error = error
         finally:
             self._ended_s = self.budget.elapsed_s
             self._has_ended.set()
 
     def wait(self, limit_s: float | None = None) -> bool:
-        """Wait for the end, and say whether it has come. Python 3.11 takes a join that Ctrl-C cuts off for the end."""
+        """Wait for the end, and say whether it has come: a join that Ctrl-C cuts off is the end to Python 3.11."""
         return self._has_ended.wait(limit_s)
 
 
 def measure(way: Way, places: int, begin: Callable[[], Budget], title: str) -> tuple[Spending, bool]:
-    """Spend a budget, which begins once the way is open and warm; give what came of it, and if Ctrl-C ended it early.
+    """Spend a budget, which begins when the way is open and warm; give the outcome, and if Ctrl-C ended it early.
 
     Raises:
-        CommandError: If every inference failed at once: what fails then would fail always.
-        Exception: What ended it before anything was answered, as `ServerUnavailable` where nobody answers.
+        CommandError: If every inference failed at once, since then it would always fail.
+        Exception: The error that ended it before any answer, as `ServerUnavailable` if no server answers.
     """
     with way() as spend:
         _warm_up(spend, places)
@@ -89,7 +89,7 @@ def _measure(spend: Spend, budget: Budget, title: str) -> tuple[Spending, bool]:
 
 
 def _follow(spending: Spending, title: str) -> None:
-    """Show how far it is until it has ended; nothing where nobody looks."""
+    """Show the progress until the end; nothing without a terminal."""
     console = new_console(stderr=True)
     if not console.is_terminal:
         spending.wait()

@@ -17,10 +17,10 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def check_plot(path: Path) -> None:
-    """Refuse what could not be drawn, before anything is measured.
+    """Refuse a plot that could not be drawn, before anything is measured.
 
     Raises:
-        MisuseError: For a file of another kind, or where matplotlib is missing.
+        MisuseError: For a file of another kind, or if matplotlib is missing.
     """
     check_target("--plot", path, SUFFIXES)
     if "matplotlib" not in sys.modules and find_spec("matplotlib") is None:

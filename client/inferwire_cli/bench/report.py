@@ -1,4 +1,4 @@
-"""What was measured, for a terminal or as JSON."""
+"""The report of a load, for a terminal or as JSON."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Measured:
 
 
 def as_text(measured: Measured) -> RenderableType:
-    """Say it for a terminal."""
+    """Lay out the report for a terminal."""
     return Group(*_parts(measured))
 
 
 def as_document(measured: Measured) -> dict[str, Any]:
-    """Say it as JSON does."""
+    """Give the report as JSON."""
     names = ["mean", *(f"p{percentile:g}" for percentile in PERCENTILES), "max"]
     return {
         "model": measured.name,

@@ -26,7 +26,7 @@ LEAST_CONCURRENCY = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was asked for on the command line."""
+    """What the command line asks for."""
 
     name: str
     version: str
@@ -42,7 +42,7 @@ class Plan:
     as_json: bool
 
     def budget(self) -> Budget:
-        """Begin what is to be measured."""
+        """Begin the budget of the load to measure."""
         return Budget(self.number, None if self.number is not None else self.seconds)
 
 

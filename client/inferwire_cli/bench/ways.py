@@ -35,7 +35,7 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is sent, and how many of it at once."""
+    """The inference that is sent, and how many of it at once."""
 
     name: str
     version: str
@@ -86,7 +86,7 @@ def _through(queue: AsyncInferQueue, given: Mapping[int, object], budget: Budget
         except InferwireError as error:
             tally.fail(str(error))
         except (TypeError, ValueError, RuntimeError) as error:
-            # What the client itself refuses, it refuses always.
+            # The client would refuse the same inputs again and again.
             raise CommandError(" ".join(str(error).split())) from error
     queue.wait_all()
     if lost:
@@ -123,7 +123,7 @@ def _unary(calls: OperatorCalls, header: ExecutionHeader, raw: Sequence[WireByte
     (outcome,) = outcomes
     if outcome.error is not None:
         raise outcome.error
-    # What the server says of its part knows nothing of the wire.
+    # The server's report of its own time does not include the wire.
     total_ms = (perf_counter() - begun) * 1000
     return Sample(total_ms, outcome.timings.queue_ms, outcome.timings.inference_ms)
 
@@ -188,7 +188,7 @@ def _post(
         connection.request("POST", path, body, dict(headers))
         response = connection.getresponse()
         beginning = response.read(1)
-        if response.status == 200 and beginning != b"{":  # of something else, nothing says that it has an end
+        if response.status == 200 and beginning != b"{":  # any other body may never end
             raise CommandError(
                 f"what answers at {http.address} does not speak the Open Inference Protocol: is it the HTTP port of "
                 "an inference server?"
@@ -201,13 +201,13 @@ def _post(
 
 
 def _server_ms(response: HTTPResponse, part: str) -> float | None:
-    """Give what an answer says of its time, which those of other servers, or through some proxies, do not."""
+    """Give a time that an answer reports; answers of other servers, or through some proxies, do not."""
     said = response.headers[f"inferwire-{part}-us"] or ""
     return int(said) / 1000 if said.isascii() and said.isdigit() else None
 
 
 def wire_bytes(array: Array) -> bytes:
-    """Give an array as it travels."""
+    """Give an array as it is sent."""
     if array.dtype.kind in "OSU":
         return strings.pack(each if isinstance(each, bytes) else str(each).encode() for each in array.reshape(-1))
     return np.ascontiguousarray(array).tobytes()

@@ -1,7 +1,7 @@
 """`inferwire demo`: photos classified in four ways on a server that lives as long as the demo.
 
 Reading order: `four_ways` for how inferwire is used, `photos` for what a classifier's client does, `show` for the
-whole. Nothing here needs an extra until the command is called.
+demo from start to end. Nothing here needs an extra until the command is called.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def over_rest(host: str, port: int, photos: Sequence[Photo]) -> list[Answer]:
 
 
 def post(connection: HTTPConnection, photo: Photo) -> Answer:
-    """Make one REST call and measure what of it the server did not account for."""
+    """Make one REST call, and measure the part of its time that the server does not report."""
     tensor = photo.pixels.tobytes()
     header = rest_header(photo.pixels.shape, len(tensor))
     headers = {"Content-Type": "application/octet-stream", HEADER_LENGTH: str(len(header))}
@@ -110,7 +110,7 @@ def rest_header(shape: Sequence[int], size: int) -> bytes:
 
 
 def four_ways(grpc_address: str, http_host: str, http_port: int) -> Iterator[tuple[str, Way]]:
-    """Yield each way with its name; the first connects."""
+    """Yield each way with its name; taking the first connects to the server."""
     compiled = ov.Core(grpc_address).served_model(MODEL)
     yield "infer", lambda photos: infer(compiled, photos)
     yield "start_async + wait", lambda photos: start_and_wait(compiled, photos)

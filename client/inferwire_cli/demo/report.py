@@ -1,4 +1,4 @@
-"""What the demo says, line by line. Computes nothing but medians."""
+"""What the demo prints, line by line. Computes nothing but medians."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Report:
         self._out = out
 
     def begin(self, doing: str) -> None:
-        """Say what is under way; `done` ends the line."""
+        """Print what the demo does now; `done` ends the line."""
         self._out.write(f"{doing} ... ")
         self._out.flush()
 
@@ -29,14 +29,14 @@ class Report:
         self._line(outcome)
 
     def way(self, name: str, guesses: dict[str, list[Guess]]) -> None:
-        """Show what one way saw in each photo."""
+        """Show the classes that one way found in each photo."""
         self._line(f"\n{name}")
         for photo, best in guesses.items():
             seen = "   ".join(f"{guess.label} {guess.probability:.3f}" for guess in best)
             self._line(f"  {photo:<{NAME_WIDTH - 2}}{seen}")
 
     def latencies(self, answers_by_way: dict[str, Sequence[Answer]], at_once: Mapping[str, int]) -> None:
-        """Show where the time went: the median over each way's requests, of which so many were under way at once."""
+        """Show where the time went: the median over each way's requests, with the number that ran at once."""
         heads = "".join(f"{column:>{width}}" for column, width in COLUMNS)
         self._line(f"\n{'median latency of':<{NAME_WIDTH}}{heads}")
         for name, answers in answers_by_way.items():

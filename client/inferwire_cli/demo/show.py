@@ -25,10 +25,10 @@ CLASSES = 1000
 """How many classes the model tells apart."""
 
 REQUESTS = {"AsyncInferQueue": 64}
-"""How many requests a way makes, taking the photos in turns; `FEW_REQUESTS` where it stands not here."""
+"""How many requests a way makes, taking the photos in turns; `FEW_REQUESTS` if it is not listed."""
 FEW_REQUESTS = 16
 AT_ONCE = {"start_async + wait": FEW_REQUESTS, "AsyncInferQueue": QUEUE_JOBS}
-"""How many requests of a way are under way at once; one where it stands not here."""
+"""How many requests of a way are under way at once; one if it is not listed."""
 
 
 def show(models: Path, photo_folder: Path) -> int:
@@ -51,7 +51,7 @@ def _show(models: Path, photo_folder: Path) -> int:
 
 
 class DemoFilesError(Exception):
-    """The demo's photos or labels are not where they were looked for."""
+    """The demo's photos or labels are not in the folders where it looks for them."""
 
 
 def run(models: Path, photo_folder: Path, report: Report) -> None:
@@ -60,7 +60,7 @@ def run(models: Path, photo_folder: Path, report: Report) -> None:
     photos = read_photos(photo_folder)
     report.begin(f"starting a server on {models}")
     begun = perf_counter()
-    # The demo's server wants no key, and one in the environment is for another.
+    # The demo's server requires no key, and one in the environment is for another server.
     os.environ.pop(API_KEY_VARIABLE, None)
     with running_server(models) as server:
         report.done(f"ready after {perf_counter() - begun:.1f} s at {server.grpc_address}")
@@ -72,7 +72,7 @@ def run(models: Path, photo_folder: Path, report: Report) -> None:
 def classify(
     server: ServerProcess, photos: Sequence[Photo], labels: list[str], report: Report
 ) -> dict[str, Sequence[Answer]]:
-    """Take every way once, say what it saw, and return its answers by the way's name."""
+    """Take every way once, print the classes it found, and return its answers by the way's name."""
     answers_by_way: dict[str, Sequence[Answer]] = {}
     for name, way in four_ways(server.grpc_address, server.host, server.http_port):
         answers = way(list(islice(cycle(photos), REQUESTS.get(name, FEW_REQUESTS))))
@@ -82,13 +82,13 @@ def classify(
 
 
 def guesses_by_photo(answers: Sequence[Answer], labels: list[str]) -> dict[str, list[Guess]]:
-    """Name what was seen in each photo, once for each, in the order of their names."""
+    """Give the classes found in each photo, once for each photo, sorted by name."""
     logits = {answer.photo: answer.logits for answer in answers}
     return {photo: best_guesses(logits[photo], labels) for photo in sorted(logits)}
 
 
 def read_labels(path: Path) -> list[str]:
-    """Read the classes' names, one a line."""
+    """Read the classes' names, one per line."""
     try:
         labels = read_bounded(path, MOST_LABEL_BYTES).decode().splitlines()
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`inferwire infer`: one inference from a terminal. Importing it needs cyclopts alone; `show` does the work."""
+"""`inferwire infer`: one inference from a terminal. Importing it needs only cyclopts; `show` does the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came out of a model, for people: classes by name where an output counts them, else a summary."""
+"""A model's outputs as people read them: classes by name if an output has one value for each, else a summary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inferwire_cli.infer.elements import Array
 from inferwire_proto import bf16
 
 FEW = 8
-"""So many values are shown of an output, and all of one that has no more."""
+"""How many values of an output are shown; all of them if it has no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def numbers_of(array: Array, element_type: Type) -> Array:
 
 
 def guesses(answer: Answer, labels: Sequence[str], count: int) -> list[list[Guess]]:
-    """Give the most probable classes of each row, the best first; nothing where the output does not count them."""
+    """Give the most probable classes of each row, the best first; none if the output has no value for each class."""
     array = answer.array
     is_number = np.issubdtype(array.dtype, np.number)
     if not (labels and is_number and array.ndim and array.shape[-1] == len(labels)):
@@ -57,16 +57,16 @@ def guesses(answer: Answer, labels: Sequence[str], count: int) -> list[list[Gues
 
 
 def probabilities(row: Array) -> Array:
-    """Give a row that is probabilities already, or its softmax."""
+    """Give the row itself if it holds probabilities already, else its softmax."""
     if row.min() >= 0 and abs(row.sum() - 1) < 0.01:
         return row
-    with np.errstate(invalid="ignore"):  # of infinite numbers there are none
+    with np.errstate(invalid="ignore"):  # rows with infinite numbers may have no softmax
         powers = np.exp(row - row.max())
         return powers / powers.sum()
 
 
 def lines(answer: Answer, labels: Sequence[str], count: int) -> Iterator[Text]:
-    """Say what an output is."""
+    """Describe an output."""
     yield Text(answer.heading, "bold")
     rows = guesses(answer, labels, count)
     for number, row in enumerate(rows):
@@ -80,7 +80,7 @@ def lines(answer: Answer, labels: Sequence[str], count: int) -> Iterator[Text]:
 
 
 def summary(array: Array) -> Iterator[str]:
-    """Say what an array holds: all of it where that is little."""
+    """Describe the content of an array: all of it if that is little."""
     flat = array.reshape(-1)
     if not flat.size:
         yield "no elements"
@@ -94,7 +94,7 @@ def summary(array: Array) -> Iterator[str]:
 
 
 def as_document(answer: Answer, labels: Sequence[str], count: int) -> dict[str, Any]:
-    """Say it as JSON does."""
+    """Give an output as JSON."""
     name, type_name = answer.port.oip_name, answer.port.element_type.type_name
     flat: list[Any] = answer.array.reshape(-1).tolist()
     data = [_in_json(each) for each in flat]
@@ -109,7 +109,7 @@ def as_document(answer: Answer, labels: Sequence[str], count: int) -> dict[str, 
 
 
 def _in_json(value: Any) -> Any:
-    """Give a text for what JSON has no number for, as protobuf writes it in JSON."""
+    """Give a text for a number that JSON lacks, as protobuf writes it in JSON."""
     if not isinstance(value, float) or isfinite(value):
         return value
     if isnan(value):

@@ -1,4 +1,4 @@
-"""Elements of the type that an input takes: precision may be lost, a number's meaning may not. Knows no server."""
+"""Conversion of elements to an input's type: it may lose precision, but not a number's meaning. Knows no server."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Array = NDArray[Any]
 
 
 MOST_BYTES = 2047 << 20
-"""The most that any server takes in a message, however it is started; what it takes, it says itself."""
+"""The most that any server takes in a message, whatever its settings; if it takes less, its own error says so."""
 
 
 def byte_size(shape: Sequence[int], port: PortDescription) -> int:
-    """Count the bytes of numbers of an input's type; of lengths that no shape has, too many rather than none."""
+    """Count the bytes of numbers of an input's type; for lengths that no shape has, give too many rather than none."""
     return BY_NAME[port.element_type.type_name].byte_size([max(length, 1) for length in shape])
 
 
 def why_too_large(size: int, port: PortDescription) -> str:
-    """Say of so many bytes for an input that no server takes them; nothing where one does."""
+    """Say why no server takes so many bytes for an input; empty if one does."""
     if size <= MOST_BYTES:
         return ""
     type_name, most = port.element_type.type_name, MOST_BYTES >> 20
@@ -58,7 +58,7 @@ def typed(array: Array, port: PortDescription) -> Array:
 
 
 def refuse_packed(port: PortDescription) -> None:
-    """Leave to programs what numpy has no type for.
+    """Refuse an input whose elements numpy has no type for: only programs can make them.
 
     Raises:
         CommandError: If several elements of the input share a byte.
@@ -74,8 +74,8 @@ def texts(array: Array, port: PortDescription) -> Array:
     """Give an array for an input that takes texts.
 
     Raises:
-        CommandError: If something else is among them.
-        UnicodeEncodeError: If one cannot be sent.
+        CommandError: If an element is no text.
+        UnicodeEncodeError: If a text cannot be sent.
     """
     for position, each in enumerate(array.flat):
         if isinstance(each, str):
@@ -86,7 +86,7 @@ def texts(array: Array, port: PortDescription) -> Array:
 
 
 def as_input(array: Array) -> Array | Tensor:
-    """Give what the SDK takes: byte strings as a tensor, since numpy's own type for them cuts zeros off their ends."""
+    """Give what the SDK takes: texts as a tensor, since numpy's own type for byte strings cuts zeros off their ends."""
     if array.dtype.kind != "O":
         return array
     tensor = Tensor(Type.string, array.shape)
@@ -95,7 +95,7 @@ def as_input(array: Array) -> Array | Tensor:
 
 
 def _has_integers(array: Array) -> bool:
-    """Whether all are integers; those beyond 64 bits are objects to numpy."""
+    """Whether all elements are integers; for those beyond 64 bits, numpy's type is object."""
     return array.dtype.kind in "iu" or (array.dtype.kind == "O" and all(type(each) is int for each in array.flat))
 
 
@@ -114,7 +114,7 @@ def _as_floats(array: Array, port: PortDescription) -> Array:
     with np.errstate(over="ignore"):
         if port.element_type == Type.bf16:
             bits = bf16.from_float32(given.astype(np.float32, casting="same_kind"))
-            # The bits as openvino shows them, as if of f16, and the numbers that they are.
+            # The bits as openvino shows them, as if they were f16, and the numbers that they stand for.
             floats, numbers = bits.view(np.float16), bf16.to_float32(bits)
         else:
             floats = numbers = given.astype(port.element_type.to_dtype(), casting="same_kind", copy=False)

@@ -20,7 +20,7 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 
 @dataclass(frozen=True, slots=True)
 class PixelOptions:
-    """What is done to pixels before they are sent: numbers as they were written, "127" or "123.7,116.3,103.5"."""
+    """What to do to pixels before they are sent; numbers are as they were written, "127" or "123.7,116.3,103.5"."""
 
     mean: str = ""
     scale: str = ""
@@ -39,7 +39,7 @@ class Form:
 
 
 def read_picture(path: Path, port: PortDescription, options: PixelOptions) -> Array:
-    """Read a picture, make it as large as the input takes it, and lay it out as that does.
+    """Read a picture, resize it for the input, and lay it out as the input takes it.
 
     Raises:
         CommandError: If it cannot be read, or the input takes no pictures.
@@ -82,7 +82,7 @@ def _lengths(shape: PartialShape) -> list[int | None]:
 def _resized(path: Path, form: Form) -> Array:
     try:
         with warnings.catch_warnings():
-            # Large ones warn; it is the caller's own.
+            # Pillow warns of large pictures, but this one is the caller's own.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(path) as picture:
                 upright = ImageOps.exif_transpose(picture).convert("RGB" if form.channels == 3 else "L")
@@ -94,7 +94,7 @@ def _resized(path: Path, form: Form) -> Array:
 
 
 def _cut(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
-    """Cut the largest part out of the middle that has the proportions of a size."""
+    """Cut out the largest part around the middle that has the proportions of a size."""
     scale = min(picture.width / size[0], picture.height / size[1])
     width, height = round(size[0] * scale), round(size[1] * scale)
     left, top = (picture.width - width) // 2, (picture.height - height) // 2

@@ -1,4 +1,4 @@
-"""One inference from what a person gave to what came out."""
+"""One inference, from the command line's inputs to the printed outputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from inferwire_proto.bounded_files import MOST_LABEL_BYTES, read_bounded, why_no
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for on the command line."""
+    """What the command line asks for."""
 
     name: str
     version: str
@@ -39,7 +39,7 @@ class Wanted:
 
 
 def show(wanted: Wanted, address: str | None, root_certificates: Path | None) -> int:
-    """Run the inference, print and save what came out; give the exit code."""
+    """Run the inference, print and save its outputs; give the exit code."""
     return ending_in_a_code(lambda: _show(wanted, named_server(address, root_certificates)))
 
 
@@ -91,7 +91,7 @@ def save(path: Path, answers: Sequence[Answer]) -> None:
     """
 
     def write(file: BinaryIO) -> None:
-        # numpy.savez takes names as keywords, beside those of its own: an output may be called `file`.
+        # numpy.savez takes names as keywords beside its own parameters, and an output may be called `file`.
         with ZipFile(file, "w") as archive:
             for answer in answers:
                 with archive.open(f"{answer.port.oip_name}.npy", "w", force_zip64=True) as member:

@@ -1,4 +1,4 @@
-"""What a person gives as an input, as the array that the model takes: files, pictures and JSON. Knows no server."""
+"""Inputs from the command line, as the arrays that a model takes: files, pictures and JSON. Knows no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inferwire_cli.terminal import CommandError, MisuseError
 from inferwire_proto.bounded_files import read_bounded, why_not_read
 
 _MOST_JSON_BYTES = 256 << 20
-"""The most that is read of JSON, which takes ten times as much memory."""
+"""The largest JSON that is read: it takes ten times as much memory."""
 
 
 def read_inputs(given: Sequence[str], ports: Sequence[PortDescription], options: PixelOptions) -> dict[int, Array]:
@@ -56,7 +56,7 @@ def assign(given: Sequence[str], ports: Sequence[PortDescription], flag: str = "
 
 
 def notes(given: Sequence[str], ports: Sequence[PortDescription]) -> list[str]:
-    """Say of texts that begin as if an input were named that they are sent as they are."""
+    """Note for each text that begins like the name of an input that it is sent as it is."""
     if len(ports) != 1 or ports[0].element_type != Type.string:
         return []
     positions = _positions(ports)
@@ -72,7 +72,7 @@ def _positions(ports: Sequence[PortDescription]) -> dict[str, int]:
 
 
 def _may_be_named(text: str) -> bool:
-    """Whether what stands before the sign may be meant as an input's name: text may have one in it, as may a path."""
+    """Whether the part before an equals sign may be meant as an input's name: texts and paths may have one, too."""
     name, equals, _ = text.partition("=")
     return bool(equals) and name.isidentifier() and not _is_file(text)
 
@@ -115,7 +115,7 @@ def read_value(text: str, port: PortDescription, options: PixelOptions) -> Array
 
 
 def _is_file(text: str) -> bool:
-    return os.path.isfile(text)  # noqa: PTH113 - Path's own raises for what is too long for a path, as texts are
+    return os.path.isfile(text)  # noqa: PTH113 - Path's own raises for texts that are too long for a path
 
 
 def _from_numpy_file(path: Path, port: PortDescription) -> Array:
@@ -123,7 +123,7 @@ def _from_numpy_file(path: Path, port: PortDescription) -> Array:
         with path.open("rb") as file:
             _check_header(file, path, port)
             file.seek(0)
-            # numpy.load would also open archives, which are no array.
+            # numpy.load would also open archives, which are no arrays.
             return np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise CommandError(
@@ -132,7 +132,7 @@ def _from_numpy_file(path: Path, port: PortDescription) -> Array:
 
 
 def _check_header(file: BinaryIO, path: Path, port: PortDescription) -> None:
-    """Look at an array's shape and type before it takes memory."""
+    """Check an array's shape and type before it takes memory."""
     is_first = np.lib.format.read_magic(file) == (1, 0)
     read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
@@ -144,7 +144,7 @@ def _check_header(file: BinaryIO, path: Path, port: PortDescription) -> None:
 
 def _from_json_file(path: Path, port: PortDescription) -> Array:
     try:
-        # Given bytes, it finds out the encoding, and passes over the mark before it that files from Windows have.
+        # Given bytes, it detects the encoding, and skips the byte order mark that files from Windows have.
         parsed = _parsed(read_bounded(path, _MOST_JSON_BYTES))
     except (OSError, ValueError) as error:
         raise CommandError(
@@ -154,7 +154,7 @@ def _from_json_file(path: Path, port: PortDescription) -> Array:
 
 
 def _from_any_file(path: Path) -> Array:
-    """Take a file as it is: encoded pictures and whatever else, the model knows what to do with it."""
+    """Take a file's bytes as they are, such as an encoded picture: the model decodes them."""
     try:
         return np.array(read_bounded(path, MOST_BYTES), object)
     except OSError as error:
@@ -162,7 +162,7 @@ def _from_any_file(path: Path) -> Array:
 
 
 def _from_text(text: str, port: PortDescription) -> Array:
-    """Take a text as it is, unless it is JSON of a text or of several: 42 is two signs here, and no number."""
+    """Take a text as it is, unless it is JSON of one text or several: 42 is two characters here, and no number."""
     try:
         parsed = _parsed(text)
     except ValueError:
@@ -192,7 +192,7 @@ def _parsed(text: str | bytes) -> Any:
     """Read JSON.
 
     Raises:
-        ValueError: If it is none, or nested deeper than any array.
+        ValueError: If it is no JSON, or nested deeper than any array.
     """
     try:
         return json.loads(text)
@@ -209,17 +209,17 @@ def _as_array(parsed: Any, port: PortDescription) -> Array:
         array = np.array(parsed)
         if array.dtype.kind != "U":
             return array
-        given = np.array(parsed, object)  # of numbers beside texts numpy makes texts
+        given = np.array(parsed, object)  # if there are texts among numbers, numpy makes texts of these
         return array if all(isinstance(each, str) for each in given.flat) else given
     except ValueError as error:
         raise CommandError(f"input '{port.oip_name}' is no array: {error}") from error
 
 
 def _fitted(array: Array, port: PortDescription) -> Array:
-    """Give an array the input's type, and a batch of one where that alone is missing.
+    """Give an array the input's type, and a batch of one if only that dimension is missing.
 
     Raises:
-        CommandError: If its elements or its shape are none that the input takes.
+        CommandError: If the input does not take its elements or its shape.
     """
     array = texts(array, port) if port.element_type == Type.string else typed(array, port)
     return array.reshape(_fitted_shape(array.shape, port))

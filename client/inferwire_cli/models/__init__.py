@@ -1,6 +1,6 @@
-"""`inferwire models`, `load` and `unload`: what a server serves, and changing it while it does.
+"""`inferwire models`, `load` and `unload`: what a server serves, and changing that while it runs.
 
-Importing it needs cyclopts alone; `table` and `control` do the work.
+Importing it needs only cyclopts; `table` and `control` do the work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads and unloads models, and says what came of it."""
+"""Loads and unloads models, and prints the outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inferwire_cli.terminal import CommandError, MisuseError, ending_in_a_code, 
 
 
 def load_model(name: str, address: str | None, root_certificates: Path | None) -> int:
-    """Load a model and say what is ready then; give the exit code."""
+    """Load a model and print which versions are ready then; give the exit code."""
 
     def work() -> None:
         _require_name(name)
@@ -40,7 +40,7 @@ def unload_model(name: str, address: str | None, root_certificates: Path | None)
     def work() -> None:
         _require_name(name)
         with named_server(address, root_certificates).calls() as calls:
-            # For the server an unknown model is an unloaded one; for a person it is a slip of the finger.
+            # The server takes an unknown model for an unloaded one; for a person the name is a typing error.
             models = calls.models()
             if not any(each.name == name for each in models):
                 raise CommandError(f"the server has no model '{name}'; {which_there_are(models)}")

@@ -23,25 +23,25 @@ from inferwire_cli.terminal import ending_in_a_code, in_short, new_console, new_
 STATE_STYLES = {"ready": "green", "failed": "bold red", "loading": "yellow", "warming": "yellow", "draining": "yellow"}
 
 SHORT_NAME = 20
-"""Where no name has more characters, none is broken."""
+"""If no name has more characters than this, none is broken into lines."""
 
 ASKED_AT_ONCE = 16
-"""For how many models a server is asked at once: over a network, one after the other takes a round trip for each."""
+"""How many models the server is asked about at once: one by one, each takes a round trip of the network."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A version, and what can be said of it only while it takes jobs."""
+    """A version, and its details, which are known only while it takes jobs."""
 
     status: ModelStatus
     details: ModelDetails | None
 
 
 def show(address: str | None, root_certificates: Path | None, *, as_json: bool) -> int:
-    """Ask a server and print what it says; give the exit code."""
+    """Ask a server and print its models; give the exit code."""
 
     def work() -> None:
-        # The connection closes first: no thread waits for an answer once something has failed.
+        # If a call fails, the connection closes before the threads are joined, so that none waits for an answer.
         with ThreadPoolExecutor(ASKED_AT_ONCE) as threads, named_server(address, root_certificates).calls() as calls:
             statuses = calls.models()
             rows = list(map(Row, statuses, threads.map(partial(_details, calls), statuses)))
@@ -59,9 +59,9 @@ def show(address: str | None, root_certificates: Path | None, *, as_json: bool) 
 
 
 def as_table(rows: Sequence[Row]) -> Table:
-    """Lay the versions out."""
+    """Lay out the versions as a table."""
     table = new_table()
-    # Where a line is too short, ports and long names go on in the next, and everything else is whole.
+    # If a line is too short, only ports and long names are broken into several.
     longest = max(len(row.status.name) for row in rows)
     table.add_column("model", overflow="fold", no_wrap=longest <= SHORT_NAME)
     for heading in ("version", "state", "device"):
@@ -74,7 +74,7 @@ def as_table(rows: Sequence[Row]) -> Table:
 
 
 def reasons(rows: Sequence[Row]) -> list[str]:
-    """Say of each version that has a reason what it is."""
+    """Give a line for each version whose state has a reason."""
     return [
         f"{status.name} version {status.version}: {in_short(status.reason)}"
         for status in (row.status for row in rows)
@@ -83,7 +83,7 @@ def reasons(rows: Sequence[Row]) -> list[str]:
 
 
 def as_document(row: Row) -> dict[str, Any]:
-    """Say it as JSON does."""
+    """Give a version as JSON."""
     status = row.status
     document: dict[str, Any] = {"name": status.name, "version": status.version, "state": status.state}
     if status.reason:
@@ -100,16 +100,16 @@ def as_document(row: Row) -> dict[str, Any]:
 
 
 def port_text(port: PortDescription) -> str:
-    """Describe a port in a few signs, as "pixels f32[?,64]"."""
+    """Describe a port in a few characters, as "pixels f32[?,64]"."""
     return f"{port.oip_name} {port.element_type.type_name}{port.partial_shape}"
 
 
 def _details(calls: OperatorCalls, status: ModelStatus) -> ModelDetails | None:
-    """Ask for the details of a version; None where it takes no jobs, which may be so only since it was listed."""
+    """Ask for the details of a version; None if it takes no jobs, perhaps only since it was listed."""
     if status.state not in ("ready", "unloaded"):
         return None
     try:
-        # One that was unloaded because it was idle takes jobs all the same.
+        # A version that was unloaded because it was idle takes jobs all the same.
         return calls.model(status.name, status.version)
     except (ModelFailed, ModelNotFound, ModelNotReady):
         return None

@@ -1,4 +1,4 @@
-"""`inferwire top`: what a server is doing. Importing it needs cyclopts alone; `show` does the work."""
+"""`inferwire top`: what a server is doing. Importing it needs only cyclopts; `show` does the work."""
 
 from __future__ import annotations
 

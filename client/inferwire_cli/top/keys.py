@@ -15,20 +15,20 @@ if sys.platform != "win32":
     import tty
 
 Wait = Callable[[float], str]
-"""Waits so many seconds for keys, and gives those that were pressed, or nothing."""
+"""Waits so many seconds for keys, and gives those that were pressed; empty if none was."""
 
 
 @contextmanager
 def pressed_keys() -> Generator[Wait]:
-    """Hear keys as they are pressed; on Windows, and where the input is no terminal, none. Ctrl-C stays what it is."""
+    """Read keys as they are pressed; none on Windows, or if the input is no terminal. Ctrl-C works as ever."""
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield _wait_without_keys
         return
     before = termios.tcgetattr(sys.stdin)
-    # To be ended is as Ctrl-C: the terminal is to be left as it was.
+    # SIGTERM acts as Ctrl-C, so that the terminal is restored.
     ending = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        tty.setcbreak(sys.stdin, termios.TCSANOW)  # what was pressed before counts, too
+        tty.setcbreak(sys.stdin, termios.TCSANOW)  # keys that were pressed before count, too
         yield _wait_for_key
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
@@ -41,7 +41,7 @@ def _wait_for_key(seconds: float) -> str:
         return ""
     pressed = os.read(sys.stdin.fileno(), 64)
     if not pressed:
-        raise KeyboardInterrupt  # the terminal is gone, and whoever looked with it
+        raise KeyboardInterrupt  # the terminal is gone, and its user with it
     return pressed.decode(errors="replace")
 
 

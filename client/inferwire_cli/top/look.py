@@ -1,4 +1,4 @@
-"""One look at a server: its metrics and what it says of its devices and models, over HTTP."""
+"""One look at a server: its metrics, devices and models, over HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inferwire_cli.top.metrics_text import Metrics
 TIMEOUT_S = 5.0
 
 _MOST_BYTES = 64 << 20
-"""More than a server says of itself: the metrics of a thousand models are some MiB."""
+"""The most that is read of an answer: the metrics of a thousand models are some MiB."""
 
 _PATHS = ("/", "/inferwire/v1/devices", "/inferwire/v1/models", "/metrics")
 """What one look asks for: who the server is, its devices, its models and its metrics."""
@@ -46,7 +46,7 @@ class ModelNow:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All that one look saw, and when that was."""
+    """All that one look found, and when that was."""
 
     at_s: float
     server: str
@@ -59,9 +59,9 @@ def look(server: ServerHttp) -> Look:
     """Ask the server.
 
     Raises:
-        ServerUnavailable: If nobody answers.
-        Unauthenticated: If it wants another key.
-        InferwireError: If it is no inferwire server that does.
+        ServerUnavailable: If no server answers.
+        Unauthenticated: If it requires another key.
+        InferwireError: If the server that answers is no inferwire server.
     """
     with closing(server.open(TIMEOUT_S)) as connection, server.told_where_missing():
         identity, devices, models, metrics = (_get(server, connection, path) for path in _PATHS)

@@ -1,4 +1,4 @@
-"""Prometheus' text format, read: counts by name and labels, and what histograms say. Knows no server."""
+"""A reader of Prometheus' text format: counts by name and labels, and histograms. Knows no server."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _ESCAPED = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Counts of what was at most so long, by the bound, and the sum of all."""
+    """How many values were at most as large as each bound, and the sum of all."""
 
     below: Mapping[float, float] = field(default_factory=dict[float, float])
     total: float = 0.0
 
     @property
     def count(self) -> float:
-        """How many there were."""
+        """How many values there were."""
         return max(self.below.values(), default=0.0)
 
     @property
     def mean(self) -> float | None:
-        """The mean; None of nothing."""
+        """The mean; None if there were no values."""
         return self.total / self.count if self.count else None
 
     def since(self, earlier: Histogram) -> Histogram:
-        """Give what has come since."""
+        """Give the values since an earlier state."""
         below = {bound: count - earlier.below.get(bound, 0.0) for bound, count in self.below.items()}
         return Histogram(below, self.total - earlier.total)
 
     def quantile(self, share: float) -> float | None:
-        """Estimate a quantile between the bounds that it lies in; None of nothing."""
+        """Estimate a quantile between the bounds that it lies in; None if there were no values."""
         wanted, low, before = share * self.count, 0.0, 0.0
         if not self.count:
             return None
@@ -50,11 +50,11 @@ class Histogram:
 
 
 class Metrics:
-    """What one scrape said."""
+    """The metrics of one scrape."""
 
     def __init__(self, text: str) -> None:
         self._values: dict[str, dict[Labels, float]] = {}
-        # Labels may hold what Python takes for the end of a line.
+        # Labels may have characters that Python takes for ends of lines.
         for line in text.split("\n"):
             found = None if line.startswith("#") else _LINE.fullmatch(line)
             if found:
@@ -62,7 +62,7 @@ class Metrics:
                 self._values.setdefault(name, {})[_labels(labels or "")] = float(value)
 
     def sum(self, name: str, labels: Mapping[str, str] | None = None) -> float:
-        """Add up what has these labels, whatever others."""
+        """Add up the samples that have these labels, whatever their others."""
         wanted = frozenset((labels or {}).items())
         return sum(value for has, value in self._values.get(name, {}).items() if wanted <= has)
 
@@ -76,7 +76,7 @@ class Metrics:
         return Histogram(below, self.sum(f"{name}_sum", labels))
 
     def groups(self, name: str, labels: Sequence[str]) -> list[tuple[str, ...]]:
-        """List the values that these labels have together, sorted."""
+        """List the combinations of values that these labels have, sorted."""
         return sorted({tuple(dict(has).get(label, "") for label in labels) for has in self._values.get(name, {})})
 
 

@@ -1,4 +1,4 @@
-"""What two looks at a server say together: rates and times of what happened between them. Computes only."""
+"""Rates and times of what a server did between two looks at it. Computes only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JOBS = "inferwire_jobs_total"
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """A version of a model on its device; times in milliseconds, None where nothing happened.
+    """A version of a model on its device; times in milliseconds, None if nothing happened.
 
     Attributes:
         jobs: Those that have ended, ever.
@@ -37,14 +37,14 @@ class ModelRow:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What the server's process takes; the share of processors is None for the first look."""
+    """The resources that the server's process takes; the share of processors is None for the first look."""
 
     memory_mb: float
     cpus: float | None
 
 
 def process_of(now: Look, before: Look | None) -> Process:
-    """Tell what the process takes."""
+    """Tell which resources the process takes."""
     memory = now.metrics.sum("process_resident_memory_bytes") / 2**20
     if before is None or now.at_s <= before.at_s:
         return Process(memory, None)

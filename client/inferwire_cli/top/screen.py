@@ -41,9 +41,9 @@ NARROW_FROM = 80
 def draw(
     now: Look, before: Look | None, where: str, width: int, note: str = "", height: int | None = None
 ) -> RenderableType:
-    """Draw a look, with what happened since the one before.
+    """Draw a look, with the rates since the one before.
 
-    The note comes before all that a terminal may be too small for. Without a height, everything is drawn.
+    The note comes before the parts for which a terminal may be too small. Without a height, everything is drawn.
     """
     return Group(*_parts(now, before, where, width, note, height))
 
@@ -72,7 +72,7 @@ def _parts(
 
 
 def _fitting(rows: list[ModelRow], room: int) -> list[ModelRow]:
-    """Give the rows that there is room for. Where it is not enough, those that somebody looks for come first."""
+    """Give the rows that there is room for; if not for all, failed models and those with waiting jobs first."""
     if len(rows) <= room:
         return rows
     # One line says how many are left out.
@@ -80,7 +80,7 @@ def _fitting(rows: list[ModelRow], room: int) -> list[ModelRow]:
 
 
 def _standing(row: ModelRow) -> tuple[bool, int, float, int]:
-    """Order rows: those of failed models, then by what waits, and then by what runs or has run."""
+    """Order rows: failed models first, then by waiting jobs, then by jobs per second, then by all jobs."""
     return row.model.state != "failed", -row.queued, -(row.per_second or 0.0), -row.jobs
 
 
@@ -110,7 +110,7 @@ def _models(rows: list[ModelRow], width: int) -> Table:
     table = new_table()
     for heading in columns:
         is_name = heading in ("model", "version", "state", "device")
-        # Where a line is too short, it is the model's name that is cut, and not the numbers of all.
+        # If a line is too short, the model's name is cut, and not the numbers of all models.
         table.add_column(heading, justify="left" if is_name else "right", no_wrap=heading != "model")
     for row in rows:
         cells = _cells(row)
@@ -119,7 +119,7 @@ def _models(rows: list[ModelRow], width: int) -> Table:
 
 
 def _cells(row: ModelRow) -> dict[str, str | Text]:
-    """Give every cell there is, by its heading."""
+    """Give every cell by its heading."""
     return {
         "model": Text(row.model.name, no_wrap=True),
         "version": row.model.version,

@@ -1,4 +1,4 @@
-"""Looks at a server again and again until somebody has seen enough."""
+"""Looks at a server again and again until its user ends it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def show(
         first = look(server)
         console = new_console()
         name = str(server.address)
-        # FORCE_COLOR has rich take anything for a terminal, and on a dumb one it draws nothing that changes.
+        # FORCE_COLOR makes rich take anything for a terminal, and on a dumb one it cannot draw again.
         if once or not (console.is_terminal and sys.stdout.isatty()) or console.is_dumb_terminal:
             console.print(draw(first, None, name, console.width))
             return
         with (
-            suppress(KeyboardInterrupt),  # from the first drawing on it is a way to end it
+            suppress(KeyboardInterrupt),  # from the first drawing on, Ctrl-C is a way to end
             pressed_keys() as wait,
             Live(_drawn(first, None, name, console), console=console, screen=True, auto_refresh=False) as live,
         ):
@@ -46,10 +46,10 @@ def show(
 
 
 def _http_of(server: NamedServer, given: str | None) -> ServerHttp:
-    """Find a server's HTTP. Where it cannot be told from where gRPC is, a server that is away is told of first.
+    """Find a server's HTTP. If its gRPC address does not tell where that is, say first if the server does not answer.
 
     Raises:
-        MisuseError: It cannot be told.
+        MisuseError: The address of its HTTP cannot be told.
         InferwireError: No server answers at its gRPC address either, or it refuses to.
     """
     try:
@@ -62,7 +62,7 @@ def _http_of(server: NamedServer, given: str | None) -> ServerHttp:
 
 
 def _watch(live: Live, first: Look, server: ServerHttp, wait: Wait, interval_s: float) -> None:
-    """Look until a key ends it. A server that has gone may come back."""
+    """Look until a key ends it. If the server does not answer, go on: it may come back."""
     last, name = first, str(server.address)
     before: Look | None = None
     while ENDING.isdisjoint(wait(interval_s)):

@@ -1,4 +1,4 @@
-"""What every peer's server runs: the model by openvino, and where to listen. Needs openvino and numpy alone."""
+"""What every peer's server runs: the model by openvino, and where to listen. Needs only openvino and numpy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SERVED = "BENCH_SERVED"
 
 HOST = "127.0.0.1"
 QUICK_S = 0.001
-"""A model that takes less runs where the call is: to hand it to a thread takes longer."""
+"""A model that takes less time runs on the calling thread, since handing it to another takes longer."""
 
 PROCESSES = os.cpu_count() or 1
 
@@ -27,11 +27,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Served:
-    """What is to be served.
+    """The model to serve.
 
     Attributes:
         path: The model's file.
-        name: What it is to be called.
+        name: The name to serve it by.
         input: The name of its input.
         output: The name of its output.
         dtype: Of the input, numpy's name.
@@ -65,7 +65,7 @@ class Model:
     def __init__(self, served: Served, processes: int = 1) -> None:
         hints: dict[str, object] = {"PERFORMANCE_HINT": "THROUGHPUT"}
         if processes > 1:
-            # Processes that pin their threads all pin them to the same core.
+            # If processes pin their threads, all pin them to the same core.
             hints = {"NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": 1, "ENABLE_CPU_PINNING": False}
         core: Any = ov.Core()
         self._compiled: Any = core.compile_model(served.path, "CPU", hints)

@@ -1,4 +1,4 @@
-"""A queue of two jobs on a server that is not there."""
+"""A queue of two jobs on a fake server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that no test waits for in vain."""
+"""Calls on threads of their own, so that no test hangs if one does not return."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def beside(call: Callable[[], T]) -> Callable[[], T]:
-    """Call on a thread that no test waits for in vain, and give what gives the result."""
+    """Make a call on a thread of its own, and give a function that waits for the result, but not for ever."""
     found: list[T] = []
     thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""A server of the session's messages that answers what a test says, on real sockets."""
+"""A server of the session's messages that answers as a test tells it to, on real sockets."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ DATA = np.array([1, 2], np.float32).tobytes()
 
 
 class ScriptedServer(grpc.GenericRpcHandler):
-    """Keeps every message of a stream and answers what the test says: on the gRPC stream, or on a socket beside it.
+    """Keeps every message of a stream and answers as told by the test: on the gRPC stream, or on a socket beside it.
 
-    Where a `stranger` answers at sockets, the session stays on gRPC.
+    If a `stranger` answers at sockets, the session stays on gRPC.
 
     Attributes:
-        hellos: Those of clients; the second one that a client says on the socket is not counted.
-        ended: Which sessions' streams their clients have ended.
-        left: Which gRPC streams were left for a socket.
+        hellos: The hellos of clients, without the second one that a client sends on the socket.
+        ended: The sessions whose streams their clients have ended.
+        left: The gRPC streams that clients left for a socket.
         takes_sockets: What the welcome offers.
         calls: The name of each call's method, and its metadata.
     """
@@ -83,7 +83,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         self.hellos.append(pb.SessionRequest.FromString(next(requests)).hello)
         yield self._welcome(f"session-{len(self.hellos)}")
         if self._leaves_grpc:
-            # The client is to end this stream once it has the other one.
+            # The client has to end this stream when it has the other one.
             for _ in requests:
                 raise AssertionError("what is sent on the gRPC stream is to be sent on the socket")
             self.left.put(f"session-{len(self.hellos)}")
@@ -113,7 +113,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
     def _on_socket(self, connection: socket.socket) -> None:
         preface = connection.recv(len(frames.PREFACE), socket.MSG_WAITALL)
         if preface != frames.PREFACE:
-            # It has gone already.
+            # The client has gone already.
             return
         messages = messages_on(connection)
         hello = pb.SessionRequest.FromString(next(messages)).hello
@@ -136,7 +136,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
 
 
 def messages_on(connection: socket.socket) -> Iterator[bytes]:
-    """Give what a client says on a socket until it ends it."""
+    """Give the messages that a client sends on a socket until it ends the stream."""
     reader = FrameReader(frames.scratch(), 1 << 30)
     while count := connection.recv_into(reader.room()):
         for kind, content in reader.received(count):
@@ -177,7 +177,7 @@ def sent(server: ScriptedServer, count: int = 1) -> list[int]:
 
 
 def delivering_badly(outcomes: Endings) -> Deliver:
-    """Take errors alone: an answer finds no memory."""
+    """Deliver only errors: an answer raises as if memory were short."""
 
     def deliver(outcome: Outcome, data: OutputBytes) -> None:
         if outcome.error is None:

@@ -13,10 +13,10 @@ from inferwire_proto.frames import PREFACE
 
 
 def shared_port(grpc_port: int, at_socket: Callable[[socket.socket], object]) -> Front:
-    """Hand on each connection by what it begins with: to gRPC's port, or to whoever speaks at sockets."""
+    """Pass each connection on by its first bytes: to gRPC's port, or to the function for sockets."""
 
     def take(connection: socket.socket) -> None:
-        # A client may leave at any time, also while its session moves.
+        # A client may leave at any time, even while its session moves to a socket.
         with connection, suppress(OSError):
             begun = connection.recv(len(PREFACE), socket.MSG_PEEK)
             if not begun:

@@ -1,4 +1,4 @@
-"""Measure models with openvino's benchmark_app in some of its ways, and print what it says but for times and memory.
+"""Measure models with openvino's benchmark_app in some of its ways, and print its output without times and memory.
 
 Called as `benchmark.py MODELS`. Lines are sorted: openvino lists a model's properties in another order.
 """

@@ -1,7 +1,7 @@
 """Has ultralytics export a detector for openvino: argv is the folder, then photos.
 
-It knows nothing, since weights are to be had from no package: they are drawn by chance. Its normalizations learn from
-the photos, so that what it computes depends on what it sees.
+It is not trained: no package has its weights, so they are random. Its normalizations learn from the photos, so that
+its outputs depend on its inputs.
 """
 
 import sys
@@ -28,5 +28,5 @@ with torch.no_grad():
         scores[-1].bias.zero_()
 network.eval()
 network.pt_path = str(Path(folder) / "detector.pt")
-# A head that needs no suppression: that is of torchvision, which does not load beside a torch of another build.
+# A head that needs no suppression, which torchvision has: that does not load beside a torch of another build.
 detector.export(format="openvino", imgsz=SIDE, dynamic=True, nms=False)

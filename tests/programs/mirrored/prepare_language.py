@@ -1,6 +1,6 @@
-"""Have openvino convert models for Hugging Face's libraries: MiniLM, and small ones with weights of chance.
+"""Have openvino convert models for Hugging Face's libraries: MiniLM, and small ones with random weights.
 
-Called as `prepare_language.py FOLDER`, with openvino itself, which alone can do this.
+Called as `prepare_language.py FOLDER`, with openvino itself, since only that can do this.
 """
 
 import sys

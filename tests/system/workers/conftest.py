@@ -53,7 +53,7 @@ def server(repository: Path) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def doors(server: ServerProcess) -> Iterator[list[Door]]:
-    """A way to each worker: the lead's first."""
+    """Connections to each worker, the lead's first."""
     with opened_doors(server, 2, "digits_mlp", "pixels", ROW) as opened:
         yield opened
 

@@ -1,4 +1,4 @@
-"""Connections to a server of several workers: one to each of them, to see that it does not matter which one has."""
+"""Connections to a server of several workers: one to each, to check that any will do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Answer(NamedTuple):
-    """An HTTP answer, without what differs from one to the next."""
+    """An HTTP answer, without the headers that differ between answers."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -107,14 +107,14 @@ def job_request(model: str, name: str, values: Any) -> v1.StartAsyncRequest:
 
 
 def worker_of(job_id: str) -> int:
-    """Give the worker that has made a job's id; 0 where there is but one."""
+    """Give the worker that has made a job's id; 0 if there is only one."""
     _, _, number = job_id.partition("-")
     return int(number or 0)
 
 
 @contextmanager
 def opened_doors(server: ServerProcess, workers: int, model: str, name: str, values: Any) -> Generator[list[Door]]:
-    """Open connections until every worker has one of each kind; which it is shows the id of a job of a model."""
+    """Open connections until every worker has one of each kind; the id of a job tells the worker."""
     with ExitStack() as stack:
         https: dict[int, HTTPConnection] = {}
         body = {"inputs": [rest_tensor(name, values)]}

@@ -1,4 +1,4 @@
-"""Connections to an HTTP server, and what is waited for on them."""
+"""Connections to an HTTP server, and waiting for what comes on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def answers(body: bytes) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
 
 
 class AnswersLater:
-    """An application that answers once it may."""
+    """An application that answers when a test lets it."""
 
     def __init__(self, body: bytes) -> None:
         self.begun = asyncio.Event()

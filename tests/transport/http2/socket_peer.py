@@ -1,4 +1,4 @@
-"""Both ends of connections on sockets: a client that says frames, and calls that a test answers."""
+"""Both ends of connections on sockets: a client that sends frames, and calls that a test answers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from inferwire_server.transport.turns import Turns
 
 LIMIT_S = 10
 MUCH = 1 << 24
-"""More than sockets hold of what is not read."""
+"""More bytes than sockets buffer while they are not read."""
 
 PREFACE = frames.PREFACE + frames.settings({frames.INITIAL_WINDOW_SIZE: 2 * MUCH}) + frames.window_update(0, 2 * MUCH)
-"""What a client says first that takes much."""
+"""The first bytes of a client that lets much be sent to it."""
 
 NOT_HTTP2 = b"something else, please"
 
@@ -44,7 +44,7 @@ class Calls:
         return Connection(write, tuple, self._begin, protocol.close)
 
     def protocol(self) -> Http2Protocol[Headers]:
-        """Make what reads a connection."""
+        """Make the protocol that reads a connection."""
         return Http2Protocol(self.connect, self._around)
 
     async def begun(self, count: int = 1) -> Heard:
@@ -77,12 +77,12 @@ class Peer:
         self._writer.write(b"".join(said))
 
     def have_little_room(self) -> None:
-        """Keep the system from taking ever more for one that does not read, as it does for who has read some."""
+        """Fix the size of the receive buffer, which the system would grow for a client that has read some."""
         plain: socket.socket = self._writer.get_extra_info("socket")
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
 
     async def greet(self) -> None:
-        """Say what a client says first, and hear what is answered to it."""
+        """Send the first bytes of a client, and read the answer to them."""
         self.say(PREFACE)
         assert [frame.kind for frame in await self.told(3)] == [
             frames.SETTINGS,
@@ -91,7 +91,7 @@ class Peer:
         ]
 
     async def told(self, count: int) -> list[Frame]:
-        """Give so many frames that come."""
+        """Give the next frames, so many."""
         found: list[Frame] = []
         async with asyncio.timeout(LIMIT_S):
             while len(found) < count:
@@ -104,7 +104,7 @@ class Peer:
         return frames_in(await self.rest_of_bytes())
 
     async def rest_of_bytes(self) -> bytes:
-        """Give what comes until the other end says no more, and go then, as clients do."""
+        """Give the bytes until the other end has sent its end, and close then, as clients do."""
         try:
             async with asyncio.timeout(LIMIT_S):
                 return await self._reader.read()
@@ -119,7 +119,7 @@ class Peer:
             return True
 
     def close(self) -> None:
-        """Go."""
+        """Close the connection."""
         self._writer.close()
 
 

@@ -1,4 +1,4 @@
-"""A client's end of a connection, without a socket and without a library: it says frames, and reads those that come."""
+"""A client's end of a connection, without a socket and without a library: it sends frames and reads the answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MALFORMED = write_block([(b"X", b"1")])
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame as it came."""
+    """A frame as it was received."""
 
     kind: int
     flags: int
@@ -36,7 +36,7 @@ class Frame:
 
     @property
     def number(self) -> int:
-        """What it says, where it says a number."""
+        """Its content, if that is a number."""
         return int.from_bytes(self.content)
 
 
@@ -53,7 +53,7 @@ def frames_in(data: bytes) -> list[Frame]:
 
 
 def data_in(found: Sequence[Frame], stream: int) -> bytes:
-    """Put together what frames bring on one stream."""
+    """Join the data of one stream's frames."""
     return b"".join([frame.content for frame in found if frame.kind == frames.DATA and frame.stream == stream])
 
 
@@ -63,7 +63,7 @@ def headers(number: int, block: bytes = REQUEST, flags: int = 0) -> bytes:
 
 
 def data(number: int, content: bytes = b"", flags: int = 0) -> bytes:
-    """Say something on a stream, which goes on unless a flag says otherwise."""
+    """Send data on a stream, which goes on unless a flag says otherwise."""
     return frames.frame(frames.DATA, flags, number, content)
 
 
@@ -82,7 +82,7 @@ def ended(number: int) -> Frame:
 
 
 def reset(number: int, code: ErrorCode) -> Frame:
-    """Give the frame by which a stream is given up."""
+    """Give the frame that resets a stream."""
     return Frame(frames.RST_STREAM, 0, number, int(code).to_bytes(4))
 
 
@@ -92,17 +92,17 @@ def allowed(number: int, size: int) -> Frame:
 
 
 def goes(last: int, code: ErrorCode = ErrorCode.NO_ERROR, why: bytes = b"") -> Frame:
-    """Give the frame that says which stream is the last that is looked at."""
+    """Give the frame that names the last stream that is processed, GOAWAY."""
     return Frame(frames.GOAWAY, 0, 0, last.to_bytes(4) + int(code).to_bytes(4) + why)
 
 
 def sizes(told: Sequence[Frame]) -> list[tuple[int, int]]:
-    """Say which streams' data went out, and how much each time."""
+    """Give the stream and the size of each frame of data that was sent."""
     return [(frame.stream, len(frame.content)) for frame in told if frame.kind == frames.DATA]
 
 
 class Heard:
-    """What has come on one stream, and how it ended."""
+    """What was received on one stream, and how it ended."""
 
     def __init__(self, stream: Stream, said: Headers) -> None:
         self.stream = stream
@@ -120,7 +120,7 @@ class Heard:
         return b"".join(self.parts)
 
     def take_data(self, data: memoryview, *, is_last: bool) -> None:
-        """Keep it."""
+        """Keep the data."""
         assert not self.has_all
         assert not self.ends
         self.parts.append(bytes(data))
@@ -145,7 +145,7 @@ class Heard:
 
 
 class Wire:
-    """A connection and what is said on it; `on_begin` is called with each stream that begins."""
+    """A connection and the frames on it; `on_begin` is called with each stream that begins."""
 
     def __init__(self, on_begin: Callable[[Heard], object] | None = None) -> None:
         self.written: list[bytes] = []
@@ -156,37 +156,37 @@ class Wire:
 
     @property
     def outflow(self) -> str:
-        """What waits to be sent, in words."""
+        """A description of what waits to be sent."""
         return repr(self.connection.outflow)
 
     def greet(self, **settings: int) -> Wire:
-        """Say what a client says first, and forget what is said to it."""
+        """Send the first bytes of a client, and discard the answer."""
         values = {getattr(frames, name.upper()): value for name, value in settings.items()}
         self.say(frames.PREFACE, frames.settings(values))
         return self
 
     def say(self, *said: bytes) -> list[Frame]:
-        """Say bytes at once, and give what is answered."""
+        """Send bytes at once, and give the frames of the answer."""
         self.connection.receive(b"".join(said))
         return self.told()
 
     def say_all(self, *said: bytes) -> list[Frame]:
-        """Say bytes, and have all of them taken, however many turns that takes; give what is answered."""
+        """Send bytes, and have all of them read, however many turns that takes; give the frames of the answer."""
         self._have_taken(*said)
         return self.told()
 
     def told(self) -> list[Frame]:
-        """Give what has been said since it was asked last."""
+        """Give the frames that were sent since the last call."""
         told, self.written = b"".join(self.written), []
         return frames_in(told)
 
     def begin(self, number: int, flags: int = 0) -> Heard:
-        """Begin a stream, and give what hears of it."""
+        """Begin a stream, and give the object that receives what comes on it."""
         assert self.say(headers(number, flags=flags)) == []
         return self.heard[number]
 
     def set(self, **settings: int) -> list[Frame]:
-        """Say settings, which have to be acknowledged; give what else is answered."""
+        """Send settings, which have to be acknowledged; give the other frames of the answer."""
         acknowledged, *rest = self.say(
             frames.settings({getattr(frames, name.upper()): value for name, value in settings.items()})
         )
@@ -194,7 +194,7 @@ class Wire:
         return rest
 
     def fails(self, *said: bytes) -> ErrorCode:
-        """Say what breaks the protocol, and give how that is called."""
+        """Send bytes that break the protocol, and give the error's code."""
         with pytest.raises(ConnectionFailed) as raised:
             self._have_taken(*said)
         assert str(raised.value) == f"{raised.value.code.name}: {raised.value.why}"
@@ -207,7 +207,7 @@ class Wire:
 
     def _write(self, pieces: Sequence[Piece]) -> None:
         assert pieces
-        assert not self.times_done  # nobody would read it: that closes the connection
+        assert not self.times_done  # it would not be read, since that closes the connection
         self.written += [bytes(piece) for piece in pieces]
 
     def _begin(self, stream: Stream, said: Headers) -> Receiver | None:

@@ -1,4 +1,4 @@
-"""The whole server but gRPC, over real sockets, with models that the test holds."""
+"""The whole server except gRPC, over real sockets, with models that the test controls."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fail(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def raise_bug(inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Give an output that is none, so that whoever writes it raises."""
+    """Give an invalid output, so that the code that writes it raises."""
     return (inputs[0]._replace(data=b"12345"),)
 
 
@@ -69,7 +69,7 @@ def models() -> dict[str, FakeModel]:
 
 @dataclass(frozen=True)
 class Rest:
-    """A running server, a client of it, and what is behind it."""
+    """A running server, a client of it, and the objects behind its socket."""
 
     client: httpx.AsyncClient
     server: HttpServer
@@ -79,7 +79,7 @@ class Rest:
 
     @property
     def services(self) -> Services:
-        """What the transport calls."""
+        """The services that the transport calls."""
         return self.composition.services
 
     @property
@@ -103,11 +103,11 @@ class Rest:
         return await self.client.post(f"/v2/models/{model}/infer", json={"inputs": list(inputs), **more})
 
     async def post(self, model: str, content: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
-        """Post an inference as it stands."""
+        """Post the bytes of an inference as they are."""
         return await self.client.post(f"/v2/models/{model}/infer", content=content, headers=headers)
 
     async def refusal(self, model: str, *inputs: dict[str, Any], **more: object) -> str:
-        """Post an inference that must be refused as invalid, and give the sentence."""
+        """Post an inference that must be refused as invalid, and give the error's sentence."""
         return sentence(await self.infer(model, *inputs, **more))
 
 

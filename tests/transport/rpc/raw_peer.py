@@ -1,4 +1,4 @@
-"""A client at a switchboard without a socket: it says frames that no gRPC library would, and keeps what it is told."""
+"""A client at a switchboard without a socket: it sends frames that no gRPC library would, and keeps the answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def framed(message: bytes, flag: int = 0) -> bytes:
 
 @dataclass(slots=True)
 class Told:
-    """What a client has been told on a stream."""
+    """What a client has received on a stream."""
 
     headers: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
     data: bytearray = field(default_factory=bytearray)
@@ -42,17 +42,17 @@ class Told:
 
     @property
     def status(self) -> int:
-        """How the call has ended, which an answer without messages says in its headers."""
+        """The status of the call, which is in the headers of an answer without messages."""
         return int((self.trailers or self.headers)[b"grpc-status"])
 
     @property
     def details(self) -> str:
-        """Why it has ended so, as it was sent."""
+        """The message of the status, as it was sent."""
         return (self.trailers or self.headers)[b"grpc-message"].decode()
 
 
 class Socket:
-    """Stands where the switchboard expects what has the connection's socket."""
+    """Stands in for the object that has the connection's socket."""
 
     peer = "ipv4:127.0.0.1:1"
 
@@ -61,7 +61,7 @@ class Socket:
 
 
 class RawPeer:
-    """A connection to a switchboard, both in memory: what is sent has been heard when the call that sends returns."""
+    """A connection to a switchboard, both in memory: a call that sends bytes returns when they are processed."""
 
     def __init__(
         self, methods: Mapping[str, Method] | Method, guard: Guard | None = None, most_message_bytes: int = 1 << 20
@@ -80,11 +80,11 @@ class RawPeer:
 
     @property
     def running(self) -> str:
-        """What the switchboard knows of calls."""
+        """The calls that the switchboard has."""
         return repr(self.switchboard)
 
     def begin(self, headers: Fields | None = None, data: bytes | None = None, *, end: bool = False) -> int:
-        """Begin a stream with a call's headers, or others where they are given, and its data, if any, behind them."""
+        """Begin a stream with a call's headers, or other headers if given, and with its data, if any, behind them."""
         fields = {
             b":method": b"POST",
             b":scheme": b"http",
@@ -102,18 +102,18 @@ class RawPeer:
         return number
 
     async def answered(self, headers: Fields | None = None, data: bytes = b"") -> Told:
-        """Make a call that says all at once, and give its answer."""
+        """Make a call that sends everything at once, and give its answer."""
         return await self.end_of(self.begin(headers, data, end=True))
 
     async def end_of(self, number: int) -> Told:
-        """Give what was told on a stream that has ended, once no call is known of it any more."""
+        """Give what was received on a stream that has ended, when the switchboard has no call of it any more."""
         said = self.told[number]
         await reaches(lambda: said.has_ended or said.reset is not None)
         await a_go_of_the_loop()
         return said
 
     def send(self, number: int, data: bytes, *, end: bool = False) -> None:
-        """Send data, of which there has to be room for all."""
+        """Send data; there has to be room for all of it."""
         self._send(number, data, end=end)
         self.push()
 
@@ -123,7 +123,7 @@ class RawPeer:
         self.push()
 
     def send_what_fits(self, number: int, data: bytes) -> int:
-        """Send as much data as there is room for, and say how much that was."""
+        """Send as much data as there is room for, and give its size."""
         sent = 0
         while room := min(self.room(number), len(data) - sent):
             self.send(number, data[sent : sent + room])
@@ -135,7 +135,7 @@ class RawPeer:
         return self._h2.local_flow_control_window(number)
 
     def reset(self, number: int) -> None:
-        """Give a stream up."""
+        """Reset a stream."""
         self._h2.reset_stream(number, ErrorCodes.CANCEL)
         self.push()
 
@@ -151,13 +151,13 @@ class RawPeer:
         self.push()
 
     def reset_at_once(self, number: int, data: bytes) -> None:
-        """Send all of a call's data and give the stream up, in bytes that come together."""
+        """Send all of a call's data and reset the stream, in bytes that arrive together."""
         self._send(number, data, end=True)
         self._h2.reset_stream(number, ErrorCodes.CANCEL)
         self.push()
 
     def push(self) -> None:
-        """Send what is to be sent until nothing is."""
+        """Send what waits to be sent until nothing does."""
         while data := self._h2.data_to_send():
             self.connection.receive(data)
             while self.connection.has_more:
@@ -179,7 +179,7 @@ class RawPeer:
                     self.told[event.stream_id].data += event.data
                     if self.takes_data:
                         self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-                        # Not at once: the other side is in the middle of what it says.
+                        # Not at once, since the other side is still in the middle of sending.
                         asyncio.get_running_loop().call_soon(self.push)
                 case told.WindowUpdated() if event.stream_id:
                     self.told[event.stream_id].room += event.delta

@@ -18,18 +18,18 @@ from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 
 LIMIT_S = 30.0
-"""How long anything may take; reached by what hangs alone."""
+"""How long anything may take; only something that hangs reaches it."""
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Let the loop and its threads go on until something holds."""
+    """Let the loop and its threads run until a condition holds."""
     async with asyncio.timeout(LIMIT_S):
         while not holds():
             await asyncio.to_thread(int)
 
 
 async def a_turn() -> None:
-    """Let the loop come round."""
+    """Let the loop make one turn."""
     passed = asyncio.Event()
     asyncio.get_running_loop().call_soon(passed.set)
     await passed.wait()
@@ -48,7 +48,7 @@ def joined(message: pb.SessionRequest, raw: Sequence[bytes] = ()) -> bytes:
 
 
 class Stream(ABC):
-    """A stream; what is sent and read is the same whatever carries it."""
+    """A stream, with the same messages whatever carries it."""
 
     async def open(self, session_id: str = "") -> pb.SessionWelcome:
         """Say hello."""
@@ -89,19 +89,19 @@ class Stream(ABC):
 
     @abstractmethod
     async def say_all(self) -> None:
-        """Say that no message follows."""
+        """Tell the server that no message follows."""
 
     @abstractmethod
     async def ended(self) -> Ended | None:
-        """Read until the server ends the stream; None where all was said."""
+        """Read until the server ends the stream; None if it ends without an error."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Go without a word."""
+        """Leave without telling the server."""
 
 
 class GrpcStream(Stream):
-    """One in a gRPC call."""
+    """A stream in a gRPC call."""
 
     def __init__(self, channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...] = ()) -> None:
         self.call: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")(metadata=metadata)
@@ -141,7 +141,7 @@ class GrpcStream(Stream):
 
 
 class SocketStream(Stream):
-    """One on a socket of its own, plain or with TLS."""
+    """A stream on a socket of its own, plain or with TLS."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server_epoch: str) -> None:
         self.reader, self.writer = reader, writer
@@ -151,14 +151,14 @@ class SocketStream(Stream):
     async def connect(
         port: int, server_epoch: str, *, preface: bytes = frames.PREFACE, tls: ssl.SSLContext | None = None
     ) -> SocketStream:
-        """Connect to the gRPC port, and say what is said first."""
+        """Connect to the gRPC port, and send the first bytes."""
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
         writer.write(preface)
         return SocketStream(reader, writer, server_epoch)
 
     @staticmethod
     async def connect_to_file(path: Path, server_epoch: str, *, preface: bytes = frames.PREFACE) -> SocketStream:
-        """Connect to a Unix socket, and say what is said first."""
+        """Connect to a Unix socket, and send the first bytes."""
         reader, writer = await asyncio.open_unix_connection(path)
         writer.write(preface)
         return SocketStream(reader, writer, server_epoch)

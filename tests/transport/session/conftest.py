@@ -1,4 +1,4 @@
-"""Sessions are tested on the loop that servers run on, which hands over connections in a way of its own."""
+"""Sessions are tested on the loop that servers run on, which hands connections over in its own way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session on a socket whose transport, clock and executions' ends are a test's."""
+"""A session on a socket; the test controls its transport, its clock and the ends of its executions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_BYTES = 1 << 20
 
 
 class Clock:
-    """Time that goes on when the test says so."""
+    """A clock that advances when the test tells it to."""
 
     now = 1000.0
 
@@ -43,7 +43,7 @@ def row(value: float, rows: int = 1) -> bytes:
 
 
 class Recorded(asyncio.Transport):
-    """Remembers the calls that were made."""
+    """Records the calls that the session makes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class Recorded(asyncio.Transport):
         return self.unsent
 
     def kinds(self) -> list[Any]:
-        """Say what was written, by kinds, and what else was called."""
+        """List the kinds of the frames that were written, and the other calls."""
         found: list[Any] = []
         for call in self.calls:
             first = call[0] if isinstance(call, list) else call
@@ -98,11 +98,11 @@ class Recorded(asyncio.Transport):
 
 
 def _ignore(_job: Job, _number: int) -> None:
-    """Have no model to count an answer for."""
+    """Count nothing, since there is no model to count an answer for."""
 
 
 class Driven:
-    """A connection whose transport, and whose executions' ends, are the test's."""
+    """A connection whose transport, and whose executions' ends, the test controls."""
 
     def __init__(self, sockets: SocketSessions, services: Services) -> None:
         self.transport = Recorded()
@@ -122,7 +122,7 @@ class Driven:
         self.receive_bytes(b"".join(frames.frame(kind) for kind in kinds))
 
     def receive_bytes(self, data: bytes) -> None:
-        """Receive whatever they are."""
+        """Receive bytes, valid or not."""
         self.session.get_buffer(-1)[: len(data)] = data
         self.session.buffer_updated(len(data))
 

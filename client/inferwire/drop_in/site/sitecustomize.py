@@ -1,7 +1,7 @@
-"""What a Python started by `python -m inferwire` runs before its program, and so does each that this starts.
+"""Code that a Python started by `python -m inferwire` runs before its program, as does each Python that this starts.
 
-Waits for the first import of openvino and costs nothing before it. Then lets another `sitecustomize` run that this
-one stands in front of.
+Imports the mirror only when the program first imports openvino, and costs nothing before. Also runs the `sitecustomize`
+that Python would have run without this one, if there is one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import ModuleType
 
 
 class LazyMirrorFinder:
-    """Imports the finder of the mirror's modules once one of openvino's is looked for, and asks it."""
+    """Imports the finder of the mirror's modules when a program first imports one of openvino's, and asks it."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

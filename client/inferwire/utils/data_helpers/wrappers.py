@@ -1,4 +1,4 @@
-"""Where openvino has its `OVDict`. Mirrors `openvino.utils.data_helpers.wrappers`."""
+"""`OVDict` and `tensor_from_file`, where openvino has them. Mirrors `openvino.utils.data_helpers.wrappers`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ class OpenVino(litserve.LitAPI):
         self._served = served()
         self._model = Model(self._served, PROCESSES)
 
-    def decode_request(self, request: Request) -> Array:  # which is its JSON by then
+    def decode_request(self, request: Request) -> Array:  # LitServe has parsed it to JSON by then
         data = base64.b64decode(request["data"])
         return np.frombuffer(data, self._served.dtype).reshape(1, *self._served.shape)
 

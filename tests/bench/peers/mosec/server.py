@@ -36,6 +36,6 @@ if __name__ == "__main__":
     what = served()
     sys.argv += ["--address", HOST, "--port", str(what.http_port), "--timeout", "60000", "--log-level", "warning"]
     server = Server()
-    # With a delay of 0 ms it would not gather at all; 1 ms is the least it takes.
+    # With a delay of 0 ms it would not gather rows at all; 1 ms is the smallest delay that it takes.
     server.append_worker(OpenVino, num=PROCESSES, max_batch_size=MOST_ROWS if what.is_batched else 1, max_wait_time=1)
     server.run()

@@ -1,7 +1,7 @@
 """PyTriton: a Python function behind Triton, in one process that Triton talks to.
 
-It is given what waits at the same time in one go, since each go costs milliseconds; it runs each request by itself
-where rows may not be gathered.
+It gets all waiting requests in one call, since each call costs milliseconds; it runs each request by itself if rows
+may not be gathered.
 """
 
 from __future__ import annotations

@@ -50,5 +50,5 @@ def open_peer(listen: Callable[[], Place]) -> Iterator[Callable[..., Peer]]:
     for peer in opened:
         peer.socket.close()
         peer.outgoing.put(END)
-        # Only one that has been read from, and has said all, closes its own.
+        # A carrier closes its socket only after it was read to the end and has sent its own end.
         list(swallowed(peer.carrier.receive()))

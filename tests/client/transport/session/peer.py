@@ -1,4 +1,4 @@
-"""A server on a socket that the test holds."""
+"""A server's end of a socket that the test controls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ END = None
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What either side speaks it with."""
+    """The contexts with which both sides speak TLS."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
@@ -35,13 +35,13 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a server listens, and how it speaks."""
+    """Where a server listens, and its TLS, if any."""
 
     listener: socket.socket
     tls: Tls | None = None
 
     def accept(self) -> socket.socket:
-        """Take a connection, and agree on how it speaks."""
+        """Accept a connection, with the TLS handshake if it has TLS."""
         accepted, _ = self.listener.accept()
         accepted.settimeout(TIMEOUT_S)
         return accepted if self.tls is None else self.tls.server.wrap_socket(accepted, server_side=True)
@@ -60,18 +60,18 @@ class Place:
 
 
 class Peer:
-    """A carrier, what it is to send, and a server's end of its socket.
+    """A carrier, the messages it has to send, and a server's end of its socket.
 
     Attributes:
-        is_idle: Whether the writing thread has sent the preface and come for messages.
-        is_woken: Whether it was told that another thread left something to it.
+        is_idle: Whether the writing thread has sent the preface and asked for messages.
+        is_woken: Whether it was told that another thread has left it messages.
         may_write: Whether it gets messages.
     """
 
     def __init__(self, place: Place, keepalive_s: float, answer_s: float) -> None:
         self.outgoing: SimpleQueue[Pieces | None] = SimpleQueue()
         self.carrier, self.socket = place.connected(keepalive_s, answer_s)
-        # Of a socket with TLS one thread makes use at a time.
+        # A socket with TLS may be used by one thread at a time only.
         self._turn = threading.Lock()
         self.reader = FrameReader(frames.scratch(), 1 << 30)
         self.frames: list[Frame] = []
@@ -101,7 +101,7 @@ class Peer:
         return kind, bytes(content)
 
     def make_room(self) -> None:
-        """Read all that has come."""
+        """Read all bytes that have come, to make room."""
         self.socket.setblocking(False)
         with suppress(BlockingIOError, ssl.SSLWantReadError):
             while True:

@@ -1,4 +1,4 @@
-"""A server that may look at shared memory, and callers over each of its faces."""
+"""A server that may read shared memory, and callers over gRPC and HTTP."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest_asyncio.fixture
 async def addresses(composition: Composition, grpc_server: GrpcServer) -> AsyncIterator[dict[ModuleType, str]]:
-    """Where both faces of one server listen."""
+    """The addresses of gRPC and HTTP of one server."""
     app = create_app(composition.services, composition.metrics.text)
     async with http_server(app, "127.0.0.1", 0) as rest:
         yield {triton_grpc: f"127.0.0.1:{grpc_server.port}", triton_http: f"127.0.0.1:{rest.port}"}
@@ -60,7 +60,7 @@ def face(request: pytest.FixtureRequest) -> ModuleType:
 
 @pytest.fixture
 def new_caller(addresses: dict[ModuleType, str]) -> Iterator[Callable[[ModuleType], Caller]]:
-    """Make callers, and put away what they leave."""
+    """Make callers, and remove what they leave behind."""
     made: list[Caller] = []
 
     def make(face: ModuleType) -> Caller:

@@ -22,14 +22,14 @@ LIMIT_S = 30.0
 
 @dataclass
 class Caller:
-    """One of Triton's clients. What it does blocks: it is done on threads, each with a connection of its own."""
+    """One of Triton's clients. Its calls block, so they run on threads, each with a connection of its own."""
 
     face: ModuleType
     address: str
     handles: list[Any] = field(default_factory=list[Any])
 
     def segment(self, byte_size: int = SIZE) -> tuple[str, Any]:
-        """Make a segment of one's own and give its key."""
+        """Make a new segment and give its key."""
         key = f"/{PREFIX}{token_hex(4)}"
         handle = shm.create_shared_memory_region(key, key, byte_size)
         self.handles.append(handle)
@@ -42,19 +42,19 @@ class Caller:
         return handle
 
     def given(self, name: str, region: str, offset: int = 0, byte_size: int = 16, datatype: str = "FP32") -> Any:
-        """Name where an input lies."""
+        """Describe an input that is in a region."""
         made = self.face.InferInput(name, [1, 4] if name == "x" else [2], datatype)
         made.set_shared_memory(region, byte_size, offset)
         return made
 
     def wanted(self, name: str, region: str, offset: int = 0, byte_size: int = 16) -> Any:
-        """Name where an output is to lie."""
+        """Describe an output that is to be written to a region."""
         made = self.face.InferRequestedOutput(name)
         made.set_shared_memory(region, byte_size, offset)
         return made
 
     async def does(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Do what Triton's client can."""
+        """Call a method of Triton's client."""
 
         def call() -> Any:
             with self.face.InferenceServerClient(self.address) as client:
@@ -71,13 +71,13 @@ class Caller:
         return {name: (r.key, r.offset, r.byte_size) for name, r in status.regions.items()}
 
     async def refusal(self, method: str, *arguments: Any, **options: Any) -> str:
-        """Do what must be refused, and give the sentence."""
+        """Make a call that must be refused, and give the error's sentence."""
         with pytest.raises(InferenceServerException) as caught:
             await self.does(method, *arguments, **options)
         return str(caught.value.message())
 
     async def status_of_refusal(self, method: str, *arguments: Any, **options: Any) -> str:
-        """Do what must be refused, and give the status as the client knows it."""
+        """Make a call that must be refused, and give the status as the client reports it."""
         with pytest.raises(InferenceServerException) as caught:
             await self.does(method, *arguments, **options)
         return str(caught.value.status())
@@ -101,5 +101,5 @@ def fill(handle: Any, array: Any, offset: int = 0) -> None:
 
 
 def content(handle: Any, offset: int = 0, shape: tuple[int, ...] = (1, 4)) -> Any:
-    """Copy what is there: Triton's view would keep the segment open."""
+    """Copy the content of a segment, since Triton's view would keep the segment open."""
     return shm.get_contents_as_numpy(handle, np.float32, shape, offset).copy()
