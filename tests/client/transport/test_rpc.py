@@ -198,7 +198,8 @@ def test_where_a_blob_is_refused_the_others_travel_no_further(server: ScriptedSe
         both_are_under_way.wait(TIMEOUT_S)
         if len(models_pb2.UploadRequest.FromString(request).chunk) > len(DATA):
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there is no room")
-        context.add_callback(is_ended.set)
+        if not context.add_callback(is_ended.set):  # it has ended before
+            is_ended.set()
         is_ended.wait(TIMEOUT_S)
         return b""
 
