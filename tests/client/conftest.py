@@ -26,7 +26,10 @@ AGAIN_S = 10.0
 
 @contextmanager
 def limited() -> Generator[None]:
-    """Have each wait fail from some time on: whatever is waited for in vain, the run goes on."""
+    """Have each wait fail from some time on, so that a test that waits in vain fails and the run goes on.
+
+    pytest-timeout would interrupt the first wait alone: the end of an executor, say, would then wait without end.
+    """
 
     def fail(*_: object) -> None:
         pytest.fail(f"it hangs: it is not over within {LIMIT_S:g} s")

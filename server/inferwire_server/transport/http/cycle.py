@@ -123,10 +123,6 @@ class Cycle(RequestResponseCycle):
         """Have this called after the answer, in place of going on with the connection."""
         self.on_response = go_on
 
-    def abandon(self) -> None:
-        """Have a request that is never run leave its connection alone: one would keep the other."""
-        self.on_response = _do_nothing
-
     def breaking_off(self, end: Callable[[], None]) -> ASGIApp:
         """Give what is run for a request that breaks off, in place of the application: it ends the connection."""
 
@@ -186,15 +182,12 @@ class Cycle(RequestResponseCycle):
         self.on_response()
 
     def _answer_early(self) -> None:
-        """Have an answer before the end of the body be the last, where the rest may never come, or is long.
+        """Have an answer before the end of the body be the connection's last if the rest may not come, or is long.
 
-        Nobody sends it who has not been asked to: some send their next request at once, which would be taken for it. Of
-        a long one some do not send the rest, and HAProxy then sends the next caller's request in its place.
+        A caller that waits to be asked for its body may leave it out and send its next request, which would be taken
+        for the body. Callers may also leave out the rest of a long body: HAProxy then sends another caller's request in
+        its place.
         """
         if self.waiting_for_100_continue or not 0 < stated_length(self.scope) < LONG:
             self.waiting_for_100_continue = False
             self.close_after_answer()
-
-
-def _do_nothing() -> None:
-    """Go on with nothing."""

@@ -101,11 +101,13 @@ def read_head(fields: Sequence[Field]) -> CallHead | Refused:
 
 
 def _head(headers: Mapping[bytes, bytes], metadata: Metadata, fields: Sequence[Field]) -> CallHead | Refused:
+    pseudo = [name for name in headers if name.startswith(b":")]
+    if not pseudo:
+        return Trailers()
     missing = [name for name in _REQUIRED if not headers.get(name)]
-    unknown = [name for name in headers if name.startswith(b":") and name not in _PSEUDO]
+    unknown = [name for name in pseudo if name not in _PSEUDO]
     if missing or unknown:
-        makes_request = any(name.startswith(b":") for name in headers)
-        return Refused(missing, unknown) if makes_request else Trailers()
+        return Refused(missing, unknown)
     timeout = headers.get(b"grpc-timeout")
     timeout_s = None if timeout is None else _timeout_s(timeout)
     kind = headers.get(b"content-type", b"")
@@ -135,7 +137,7 @@ def _timeout_s(value: bytes) -> float | None:
 
 
 def _content_length(fields: Sequence[Field]) -> int:
-    said = {value for name, value in fields if name == b"content-length"}
-    if len(said) > 1 or not min(said).isdigit():
-        raise ValueError(f"the header content-length is {said}")
-    return int(said.pop())
+    length, *others = {value for name, value in fields if name == b"content-length"}
+    if others or not length.isdigit():
+        raise ValueError(f"the header content-length is {[length, *others]}")
+    return int(length)

@@ -93,8 +93,7 @@ class Switchboard:
             # Calls that the peer has given up count until their work has ended: else it could begin any number.
             stream.refuse()
             return None
-        if head.content_length is not None:
-            stream.announced = head.content_length
+        stream.announced = head.content_length
         if not head.is_grpc:
             stream.finish(_NOT_GRPC)
             return None
