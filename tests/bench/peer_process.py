@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import venv
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -20,6 +18,7 @@ from tests.bench.networks import Array, Network
 from tests.bench.peer_catalogue import PEERS, Face
 from tests.bench.peers.served import SERVED, Served
 from tests.bench.requests import Request
+from tests.environments import python_of
 
 from inferwire_cli.server_process import ServerProcess, end, free_ports, has_ended_within, tail
 
@@ -36,14 +35,12 @@ def python(name: str) -> Path:
     """Give the Python that has the packages of a peer, and make it first if it does not exist."""
     folder = cache() / (PEERS[name].environment or name)
     requirements = FOLDER / folder.name / "requirements.txt"
-    interpreter, complete = folder / "bin/python", folder / "complete"
-    if not complete.exists() or complete.read_text() != requirements.read_text():
-        sys.stderr.write(f"installing {PEERS[name].title} into {folder}\n")
-        venv.create(folder, with_pip=True, clear=True)
+
+    def fill(interpreter: Path) -> None:
         install = [interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements]
         subprocess.run(install, check=True)
-        complete.write_text(requirements.read_text())
-    return interpreter
+
+    return python_of(folder, requirements.read_text(), fill)
 
 
 @contextmanager

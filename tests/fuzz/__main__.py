@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import venv
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.environments import python_of
 from tests.fuzz.targets import TARGETS
 
 from inferwire_cli.server_process import running_server
@@ -29,15 +29,15 @@ EXPECTED_ERRORS = "/v2/repository/models/|/trace/setting|/v2/(system|cuda)shared
 
 
 def python() -> Path:
-    """Give the Python that has the packages, and make it first if it does not exist."""
-    interpreter = ENVIRONMENT / "bin/python"
-    if not (ENVIRONMENT / "complete").exists():
-        venv.create(ENVIRONMENT, with_pip=True, clear=True)
+    """Give the Python that has the packages, and make it first if it does not exist or they are others by now."""
+    project = ROOT / "pyproject.toml"
+
+    def fill(interpreter: Path) -> None:
         pip = [interpreter, "-m", "pip", "install", "--quiet"]
         subprocess.run([*pip, "--upgrade", "pip>=25.1"], check=True)
-        subprocess.run([*pip, "--editable", f"{ROOT}[server]", "--group", f"{ROOT}/pyproject.toml:fuzz"], check=True)
-        (ENVIRONMENT / "complete").touch()
-    return interpreter
+        subprocess.run([*pip, "--editable", f"{ROOT}[server]", "--group", f"{project}:fuzz"], check=True)
+
+    return python_of(ENVIRONMENT, project.read_text(), fill)
 
 
 def fuzz_codecs(interpreter: Path, names: list[str], seconds: int) -> list[str]:

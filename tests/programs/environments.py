@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import venv
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.environments import python_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build/programs"
@@ -34,18 +35,14 @@ class Environment:
 
     def python(self) -> Path:
         """Give the Python that has the packages, and make it first if it does not exist or has others."""
-        folder = FOLDER / self.name
-        made_of = folder / "packages"
         wanted = " ".join((*self.packages, *(f"-{name}" for name in self.without)))
-        if not made_of.exists() or made_of.read_text() != wanted:
-            print(f"installs {wanted}", flush=True)
-            venv.create(folder, with_pip=True, clear=True)
-            ours = ("--editable", ROOT) if self.has_client else ()
-            self.run("-m", "pip", "install", "--quiet", *self.packages, *ours)
-            if self.without:
-                self.run("-m", "pip", "uninstall", "--quiet", "--yes", *self.without)
-            made_of.write_text(wanted)
-        return folder / "bin/python"
+        return python_of(FOLDER / self.name, wanted, self._fill)
+
+    def _fill(self, _: Path) -> None:
+        ours = ("--editable", ROOT) if self.has_client else ()
+        self.run("-m", "pip", "install", "--quiet", *self.packages, *ours)
+        if self.without:
+            self.run("-m", "pip", "uninstall", "--quiet", "--yes", *self.without)
 
     def run(self, *arguments: Path | str) -> str:
         """Run its Python and give what it prints.
