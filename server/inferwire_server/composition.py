@@ -26,6 +26,7 @@ from inferwire_server.from_settings import (
     batch_options,
     binding_terms,
     blob_limits,
+    busy_poll_s,
     keeping_terms,
     model_options,
     most_queued_bytes,
@@ -64,6 +65,7 @@ from inferwire_server.service import (
     TensorService,
     UploadService,
 )
+from inferwire_server.service.busy_polling import BusyPolling
 from inferwire_server.service.health import Identity
 from inferwire_server.service.models import ModelControl
 from inferwire_server.service.refusals import Refusals
@@ -114,10 +116,12 @@ async def compose(
     backend: Backend,
     clock: Callable[[], float] = monotonic,
     new_own_id: Callable[[], str] = new_id,
+    cpus: float = 1,
 ) -> AsyncGenerator[Composition, None]:
     """Build everything behind the sockets, and close it afterwards. Jobs are timed by `clock`, in seconds.
 
-    `new_own_id` makes the names that any worker of the server may be asked for: of jobs, and of this process.
+    `new_own_id` makes the names that any worker of the server may be asked for: of jobs, and of this process. `cpus`
+    is how many CPUs' time this process may have.
 
     Raises:
         ServingError: INVALID_INPUT if the model repository is not there, or a setting names what cannot be used.
@@ -143,7 +147,8 @@ async def compose(
             asyncio.TaskGroup() as tasks,
         ):
             parts = _Parts(engine, loader, catalogue, tallies, blobs, await _api_keys(settings), gil_thread)
-            services = _services(settings, identity, parts, clock, new_own_id)
+            polling = BusyPolling(busy_poll_s(settings, cpus), clock)
+            services = _services(settings, identity, parts, polling, clock, new_own_id)
             metrics = _metrics(parts, services)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, repository, catalogue, loader, metrics, traces)
@@ -184,6 +189,7 @@ def _services(
     settings: Settings,
     identity: Identity,
     parts: _Parts,
+    polling: BusyPolling,
     clock: Callable[[], float],
     new_own_id: Callable[[], str],
 ) -> Services:
@@ -196,7 +202,7 @@ def _services(
     tensors = TensorService(tensor_limits(settings))
     segments = SharedSegments(settings.shared_memory) if settings.shared_memory else None
     shared_memory = SharedMemoryService(segments)
-    inference = InferenceService(engine, models, sequences, tensors, shared_memory)
+    inference = InferenceService(engine, models, sequences, tensors, shared_memory, polling)
     return Services(
         access=AccessService(parts.keys),
         health=HealthService(identity, catalogue, is_strict=settings.strict_readiness),

@@ -17,6 +17,7 @@ from inferwire_server.composition import Composition, compose
 from inferwire_server.core.version_states import VersionState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.from_settings import check
+from inferwire_server.host.control_groups import OWN_GROUPS
 from inferwire_server.host.watch import changes_in, follow
 from inferwire_server.metrics import of_renewals
 from inferwire_server.renewals import Renewals
@@ -68,7 +69,9 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event, worke
         Followers(workers, settings.drain_delay_s + settings.grace_s) as followers,
         AsyncExitStack() as composing,
     ):
-        composed = composing.enter_async_context(compose(settings, backend, new_own_id=workers.crew.new_id))
+        composed = composing.enter_async_context(
+            compose(settings, backend, new_own_id=workers.crew.new_id, cpus=workers.cpus(OWN_GROUPS.cpus))
+        )
         server = await _unless(stop, composed)
         if server is None:
             log.info("stopped", cancelled=0)

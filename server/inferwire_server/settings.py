@@ -28,6 +28,8 @@ _SLOTS = validators.Number(gt=0, lte=MOST_SLOTS)
 _GRPC_MESSAGE = validators.Number(gt=0, lte=2047)
 """gRPC counts the bytes of a message in 31 bits."""
 
+_BUSY_POLL = validators.Number(gte=0, lte=1_000_000)
+
 _WORKERS = validators.Number(gt=0, lte=1024)
 """Each calls every other one; and hardly a machine has so many cores."""
 
@@ -378,6 +380,16 @@ class Settings:
             "small models on machines with many cores; at most 1024.",
         ),
     ] = 1
+    busy_poll_us: Annotated[
+        int | None,
+        WHOLE,
+        Parameter(
+            group=_OPERATION,
+            validator=_BUSY_POLL,
+            help="Microseconds for which the server keeps looking for the next request, instead of sleeping, if the "
+            "one before came within that time; 0 for never. By default 500, and 0 if it has less than two cores.",
+        ),
+    ] = None
     server_name: Annotated[
         str,
         Parameter(group=_OPERATION, help="Name of the server in its metadata."),

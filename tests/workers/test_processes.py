@@ -52,6 +52,27 @@ def test_no_more_threads_compute_than_there_is_cpu_time_for(
     assert workers_of(Settings(workers=workers)).threads(cpu_limit) == threads
 
 
+@pytest.mark.parametrize(
+    ("cpu_limit", "workers", "cpus"),
+    [
+        (None, 1, 64),
+        (None, 4, 16),
+        (None, 128, 0.5),
+        (1.5, 1, 1.5),
+        (4.0, 4, 1),
+        (256.0, 4, 16),
+    ],
+)
+def test_a_process_has_its_part_of_the_cores_and_of_the_cpu_time(
+    monkeypatch: pytest.MonkeyPatch, cpu_limit: float | None, workers: int, cpus: float
+) -> None:
+    def cores(_: int) -> frozenset[int]:
+        return frozenset(range(64))
+
+    monkeypatch.setattr(os, "sched_getaffinity", cores)
+    assert workers_of(Settings(workers=workers)).cpus(cpu_limit) == cpus
+
+
 def test_one_process_is_a_crew_of_nobody_else() -> None:
     workers = workers_of(Settings())
     assert workers == Workers()

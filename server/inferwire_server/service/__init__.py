@@ -5,7 +5,8 @@ contract's services are how clients see them, and the transports map one to the 
 transports nor OpenVINO.
 
 - Inferences: every one goes through `inference`; `jobs` are those with a name, `sequences` those on models with states.
-  `values` is what callers ask for, `output_forms` how they want outputs.
+  `values` is what callers ask for, `output_forms` how they want outputs. `busy_polling` keeps the loop awake for the
+  next one.
 - What there is to ask about: `models` and clients' own (`uploads`), `devices` (with `forbidden_properties`),
   `statistics`, `logs`, and the server itself (`health`).
 - What the server keeps for a caller: `sessions`, and under each its `tensors` and `lent_memory`; regions of

@@ -18,6 +18,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.engine import Engine, Submission
 from inferwire_server.engine.models import Model, model_of
 from inferwire_server.errors import ServingError, invalid_input, shutting_down
+from inferwire_server.service.busy_polling import BusyPolling
 from inferwire_server.service.models import ModelService
 from inferwire_server.service.output_forms import transforms_of
 from inferwire_server.service.sequences import Sequences
@@ -50,12 +51,14 @@ class InferenceService:
         sequences: Sequences,
         tensors: TensorService,
         shared_memory: SharedMemoryService,
+        polling: BusyPolling,
     ) -> None:
         self._engine = engine
         self._models = models
         self._sequences = sequences
         self._tensors = tensors
         self._shared_memory = shared_memory
+        self._polling = polling
         self._in_flight: set[Job] = set()
         self._idle = asyncio.Event()
         self._draining = False
@@ -245,11 +248,15 @@ class InferenceService:
         self, prepared: Prepared, sequence: SequenceCall | None, on_end: Callable[[Job], Any], *, at_once: bool = False
     ) -> Job:
         model, submission = prepared
+        if not self._in_flight:
+            self._polling.begin()
 
         def count_out_and_tell(job: Job) -> None:
             self._in_flight.discard(job)
-            if self._draining and not self._in_flight:
-                self._idle.set()
+            if not self._in_flight:
+                self._polling.rest()
+                if self._draining:
+                    self._idle.set()
             on_end(job)
 
         if sequence is None or not model.spec.states:

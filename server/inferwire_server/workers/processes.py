@@ -31,6 +31,12 @@ class Workers:
         if self.crew.count > 1:
             os.sched_setaffinity(0, share(self.cores, self.crew.index, self.crew.count))
 
+    def cpus(self, cpu_limit: float | None) -> float:
+        """Say how many CPUs' time this process may have, if the whole server may have that of `cpu_limit`."""
+        count = self.crew.count
+        cores = len(self.cores) / count if count > 1 else len(os.sched_getaffinity(0))
+        return cores if cpu_limit is None else min(cores, cpu_limit / count)
+
     def threads(self, cpu_limit: float | None) -> int | None:
         """Say how many threads are to compute in this process; None for one on each core that it may use.
 
