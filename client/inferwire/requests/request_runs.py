@@ -175,7 +175,8 @@ class RequestRuns:
         try:
             run.owner = self._weakly
             run.began = began = perf_counter()
-            execution = self._model.transport.submit(header, freight.buffers, run.deliver)
+            is_awaited = run.answer_latch is not None
+            execution = self._model.transport.submit(header, freight.buffers, run.deliver, is_awaited=is_awaited)
         except (SessionLost, SessionExpired) as error:
             # It was not sent: its session has gone, and with it the states that the server kept for the request.
             if self.states is None:
@@ -200,7 +201,7 @@ class RequestRuns:
             raise
 
     def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
-        """Take an answer on the transport's thread. A thread that waits in `infer` is woken to do the rest itself."""
+        """Take an answer on a thread of the transport. A thread that waits in `infer` does the rest itself."""
         if run.answer_latch is not None:
             if self._state.answer(run, outcome, data):
                 run.answer_latch.set()

@@ -110,7 +110,11 @@ class Run(Latch):
         if self.answer_latch is not None:
             if sys.is_finalizing():
                 raise RuntimeError(FINALIZING)
-            self.answer_latch.wait()
+            execution = self.execution
+            if execution is None:
+                self.answer_latch.wait()
+            else:
+                execution.await_answer(self.answer_latch)
 
     def check_awaited(self) -> None:
         """Refuse to wait for an end that no thread of this process will see.

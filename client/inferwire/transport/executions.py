@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 from inferwire.errors import InferwireError
+from inferwire.latch import Latch
 from inferwire.values.scheduling import NORMAL, Scheduling
 from inferwire_proto.element_types import ElementType
 
@@ -185,6 +186,10 @@ Deliver: TypeAlias = Callable[[Outcome, OutputBytes], None]
 
 class Execution(Protocol):
     """An execution on its way."""
+
+    def await_answer(self, answered: Latch) -> None:
+        """Wait for a latch that its `deliver` sets, if the calling thread has just submitted it as `is_awaited`."""
+        ...
 
     def cancel(self) -> None:
         """Give it up: nothing is delivered any more. Safe to call from a destructor."""

@@ -11,6 +11,7 @@ from itertools import count
 from time import perf_counter
 
 from inferwire.errors import InferwireError
+from inferwire.latch import Latch
 from inferwire.transport.descriptions import (
     Blobs,
     CompiledDescription,
@@ -64,6 +65,10 @@ class FakeExecution:
     deliver: Deliver
     is_cancelled: bool = False
     started: float = field(default_factory=perf_counter)
+
+    def await_answer(self, answered: Latch) -> None:
+        """Wait until the test, or `answer`, has ended it."""
+        answered.wait()
 
     def cancel(self) -> None:
         """Note that the client gave it up."""
@@ -221,8 +226,11 @@ class FakeTransport:
         header: ExecutionHeader,
         inputs: Sequence[WireBytes],
         deliver: Deliver,
+        *,
+        is_awaited: bool = False,
     ) -> FakeExecution:
         """Keep an execution for the test, or have `answer` end it."""
+        del is_awaited
         execution = FakeExecution(header, tuple(map(bytes, inputs)), deliver)
         self.executions.append(execution)
         if self.answer is not None:

@@ -109,9 +109,11 @@ class GrpcTransport:
         header: ExecutionHeader,
         inputs: Sequence[WireBytes],
         deliver: Deliver,
+        *,
+        is_awaited: bool = False,
     ) -> Execution:
         """Send an execution on the stream or, if it is large, as a call of its own."""
-        submission = Submission(header, inputs, deliver, self._retries)
+        submission = Submission(header, inputs, deliver, self._retries, is_awaited=is_awaited)
         submission.send(self._sender, self._connection.open())
         return submission
 

@@ -121,9 +121,13 @@ class Transport(Protocol):
         header: ExecutionHeader,
         inputs: Sequence[WireBytes],
         deliver: Deliver,
+        *,
+        is_awaited: bool = False,
     ) -> Execution:
-        """Send an execution. `deliver` is called once, on a thread of the transport, and must be quick.
+        """Send an execution. `deliver` is called once, and must be quick.
 
+        It is called on a thread of the transport or, with `is_awaited`, perhaps on the calling thread as that waits in
+        `Execution.await_answer`, which it does next.
         The buffers must not change before the outcome is delivered. Unless `is_ready`, this waits for a connection,
         and for the model to be compiled again. If the connection is lost, a retryable execution is sent once more on a
         new one.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from inferwire.errors import LOST, InferwireError, QueueFull, ServerUnavailable, lost_under_way
+from inferwire.latch import Latch
 from inferwire.process import THIS
 from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, Outcome, OutputBytes, WireBytes
 from inferwire.transport.link import Link
@@ -43,12 +44,16 @@ class Submission(StreamExecution):
         inputs: Sequence[WireBytes],
         deliver: Deliver,
         retries: Retries,
+        *,
+        is_awaited: bool = False,
     ) -> None:
         # Sets what the base class would: calling that would cost half as much again.
         self.inputs = inputs
         self.deliver = deliver
         self.header = header
         self._retries: Retries | None = retries
+        if is_awaited:
+            self.is_awaited = True
 
     def __repr__(self) -> str:
         return f"<Submission of {self.header.target.name!r}: {'given up' if self.is_given_up else 'wanted'}>"
@@ -65,6 +70,13 @@ class Submission(StreamExecution):
         # `cancel` sets the flag and then looks for the link, so that one of us sees the other.
         if self.is_given_up:
             self.cancel()
+
+    def await_answer(self, answered: Latch) -> None:
+        """Wait for the answer, which the calling thread may receive from the stream itself."""
+        if self.large is not None:
+            self.large.await_answer(answered)
+        elif self.link is not None:
+            self.link.stream.attend(answered)
 
     def take(self, outcome: Outcome, data: OutputBytes) -> None:
         """Take the outcome of one sending."""

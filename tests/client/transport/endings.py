@@ -25,3 +25,9 @@ class Endings(SimpleQueue[Ended]):
 
     def take(self, outcome: Outcome, data: OutputBytes) -> None:
         self.put(Ended(outcome, data))
+
+
+def fail_if_called(outcome: Outcome, data: OutputBytes) -> None:
+    """Take nothing: what it is delivered to has no ending in the test."""
+    del data
+    raise AssertionError(f"nobody wants {outcome}")

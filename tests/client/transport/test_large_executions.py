@@ -8,7 +8,7 @@ from typing import cast
 
 import grpc
 import pytest
-from tests.client.transport.endings import Endings
+from tests.client.transport.endings import Endings, fail_if_called
 from tests.client.transport.scripted_server import (
     DATA,
     HEADER,
@@ -20,7 +20,6 @@ from tests.client.transport.scripted_server import (
 )
 
 import inferwire as ov
-from inferwire.transport.executions import Outcome, OutputBytes
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.rpc import UnaryFuture
@@ -109,10 +108,6 @@ def test_one_that_is_cancelled_while_its_failure_is_read_was_cancelled_here() ->
     error = outcomes.get_nowait().error
     assert isinstance(error, ov.Cancelled)
     assert str(error) == "the inference was cancelled here"
-
-
-def fail_if_called(outcome: Outcome, data: OutputBytes) -> None:
-    raise AssertionError(f"nobody wants {outcome}")
 
 
 def test_a_large_answer_that_cannot_be_taken_ends_its_execution(

@@ -6,7 +6,7 @@ plain socket, is in `socket_carrier`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
 import grpc
@@ -40,8 +40,15 @@ class Carrier(Protocol):
         """
         ...
 
-    def receive(self) -> Iterator[WireBytes]:
-        """Yield the messages that arrive, until the server ends the stream. For one thread.
+    @property
+    def has_come(self) -> Callable[[], object] | None:
+        """Says whether anything has come that `receive` has not taken, without waiting; None if nobody can tell."""
+        ...
+
+    def receive(self) -> Generator[WireBytes | None]:
+        """Yield the messages that arrive, until the server ends the stream; None where a message has not all come.
+
+        For one thread at a time.
 
         Raises:
             InferwireError: If the stream ends with an error.
@@ -58,6 +65,7 @@ class GrpcCarrier:
     """Carries messages on the stream of a gRPC call; gRPC's threads send them."""
 
     send = None
+    has_come = None
 
     def __init__(self, channel: grpc.Channel, address: str, metadata: rpc.Metadata) -> None:
         self._channel = channel
@@ -74,7 +82,7 @@ class GrpcCarrier:
         joined = map(b"".join, messages)
         self._call = rpc.open_stream(self._channel, "InferenceService.Session", joined, self._metadata)
 
-    def receive(self) -> Iterator[WireBytes]:
+    def receive(self) -> Generator[WireBytes]:
         """Yield the call's answers."""
         if self._call is None:
             return

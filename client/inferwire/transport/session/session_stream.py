@@ -1,7 +1,8 @@
 """The session's stream: many executions in flight, gathered into as few messages as traffic allows.
 
 Owns the ids of executions and the thread that reads the stream. `gathering` decides what goes into one message,
-`outgoing` which thread sends it, and a carrier carries it. Knows nothing of requests, models or reconnecting.
+`outgoing` which thread sends it, `incoming` which thread receives the answers, and a carrier carries both. Knows
+nothing of requests, models or reconnecting.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from inferwire.transport import codec, rpc
 from inferwire.transport.executions import Outcome, WireBytes
 from inferwire.transport.session.carriers import Carrier, Pieces
 from inferwire.transport.session.gathering import MOST_BYTES, Gathering, Shipment
+from inferwire.transport.session.incoming import BrokenOff, Incoming
 from inferwire.transport.session.outgoing import Outgoing
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers, not_taken
 from inferwire_proto import raw_fields
@@ -62,6 +64,7 @@ class SessionStream:
         self._set_limits(SessionWelcome())
         self._carrier = carrier
         self._send = carrier.send
+        self._incoming = Incoming(carrier.receive(), carrier.has_come, self._take, self._pending)
         self._reader = threading.Thread(target=self._read, name="inferwire-session", daemon=True)
         try:
             carrier.start(self._messages(), self._outgoing.interrupt)
@@ -97,6 +100,12 @@ class SessionStream:
             raise
         if self._ended is not None and self._pending.pop(id_, None):
             execution.fail(Outcome(error=self._ended))
+        if self._incoming.stands_by and not execution.is_awaited:
+            self._incoming.resume()
+
+    def attend(self, answered: Latch) -> None:
+        """Wait for the answer to an execution that the calling thread has just submitted and that `is_awaited`."""
+        self._incoming.attend(answered)
 
     def _undo(self, execution: StreamExecution, sending: _Sending | None) -> None:
         """Drop an execution whose thread was interrupted while putting or sending it, and leave nothing half done."""
@@ -128,6 +137,7 @@ class SessionStream:
         is_pending = self._pending.pop(id_, None) is not None
         if is_pending:
             self._outgoing.withdraw(execution)
+        self._incoming.resume()
         if not is_pending or self._ended is not None:
             # Its answer has come, or never will.
             _let_go(self._cancelled, id_)
@@ -137,8 +147,8 @@ class SessionStream:
 
         Unary calls travel beside the stream. If one overtook a cancelled execution, that could undo what the call did.
         """
-        if threading.current_thread() is self._reader or sys.is_finalizing():
-            # The reading thread would wait for itself, or no longer runs.
+        if self._incoming.is_here() or sys.is_finalizing():
+            # This thread would wait for itself, or the reading thread no longer runs.
             return
         for answered in tuple(self._cancelled.values()):
             answered.wait()
@@ -156,6 +166,7 @@ class SessionStream:
         self._is_closing = True
         self.finish()
         self._carrier.cancel()
+        self._incoming.resume()
         if threading.current_thread() is not self._reader:
             self._reader.join(timeout_s)
 
@@ -190,8 +201,10 @@ class SessionStream:
         """Deliver answers until the stream ends, then fail the executions that are still pending."""
         error: InferwireError = ServerUnavailable(f"the server at {self._address} ended the session")
         try:
-            for data in self._carrier.receive():
-                self._take(data)
+            self._incoming.run()
+        except BrokenOff:
+            error = rpc.unavailable(self._address, "a signal handler broke off the receiving of an answer")
+            self._carrier.cancel()
         except InferwireError as raised:
             error = raised
             if isinstance(error, Cancelled):
@@ -238,7 +251,11 @@ class SessionStream:
                 continue
             try:
                 execution.deliver(outcome, data)
-            except Exception as raised:  # noqa: BLE001 - other executions' answers are still to be read
+            except Exception as raised:
+                if self._incoming.is_attended():
+                    # On a waiting thread it may be a signal handler's.
+                    raise
+                # Other executions' answers are still to be read.
                 execution.fail(not_taken(raised))
         count_answers(delivered, outcome)
         if self._cancelled:
@@ -250,11 +267,17 @@ class SessionStream:
         self.is_open = False
         self.finish()
         self._welcomed.set()
+        # What was taken out of `pending` by a thread that was broken off may not have been delivered. A second delivery
+        # changes nothing.
+        at_risk, self._incoming.at_risk = self._incoming.at_risk, ()
+        taken_out = [execution for execution in at_risk if execution.id not in self._pending]
         while self._pending:
             try:
                 _, execution = self._pending.popitem()
             except KeyError:
                 break
+            execution.fail(Outcome(error=error))
+        for execution in taken_out:
             execution.fail(Outcome(error=error))
         for id_ in tuple(self._cancelled):
             _let_go(self._cancelled, id_)

@@ -9,11 +9,12 @@ threads find no room for, in whole or in part, they leave to the writing thread,
 from __future__ import annotations
 
 import logging
+import select
 import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
 from inferwire.errors import ServerUnavailable
@@ -67,8 +68,10 @@ class SocketCarrier:
         self._left: list[WireBytes] = []
         self._is_writing = False
         self._wake: Callable[[], None] = _not_started
+        self._readiness = select.poll()
         self._users = 2
         self._socket, self._tls = _connect(place, timeouts.socket_s, tls, host)
+        self._readiness.register(self._socket, select.POLLIN)
         _set_timeout(self._socket, socket.SO_RCVTIMEO, timeouts.keepalive_s)
         # A send fails if none of it goes for this long. If some of it went, the rest has as long again, so that a
         # stalled server is noticed after one to two times the limit. On TCP, the option below ends it after one.
@@ -89,13 +92,19 @@ class SocketCarrier:
         """Send a message from the calling thread, without waiting for room."""
         self._send_now(b"".join((frames.header(Kind.MESSAGE, sum(map(len, message))), *message)), went)
 
-    def receive(self) -> Iterator[WireBytes]:
-        """Yield the messages that arrive, and answer the server's pings."""
+    def has_come(self) -> object:
+        """Whether bytes have come, or the end."""
+        return self._readiness.poll(0)
+
+    def receive(self) -> Generator[WireBytes | None]:
+        """Yield the messages that arrive, and answer the server's pings; None where no message is complete."""
         reader = FrameReader(frames.scratch(), _MOST_BYTES)
         try:
             while count := self._receive_into(reader.room()):
+                is_partial = True
                 for kind, content in reader.received(count):
                     if kind is Kind.MESSAGE:
+                        is_partial = False
                         yield content
                     elif kind is Kind.PING:
                         self._say(Kind.PONG)
@@ -103,6 +112,8 @@ class SocketCarrier:
                         if content:
                             raise codec.decode_error(Error.FromString(bytes(content)))
                         return
+                if is_partial:
+                    yield None
             raise self._lost("it ended without a word")
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from None

@@ -93,6 +93,7 @@ class StreamExecution:
     Attributes:
         inputs: The bytes of its inputs.
         deliver: Called with its outcome.
+        is_awaited: Whether the thread that submits it then waits for its outcome, with `SessionStream.attend`.
         id: Its number on the stream. This and the attributes below belong to its latest sending.
         encoded: Its header on that stream.
         byte_size: How many bytes of its inputs are sent.
@@ -101,6 +102,7 @@ class StreamExecution:
     """
 
     # Each inference makes one, so attributes that are set later have their first values on the class.
+    is_awaited = False
     id = 0
     encoded = EncodedHeader(b"")
     byte_size = 0

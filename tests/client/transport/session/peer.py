@@ -15,6 +15,7 @@ from typing import Any
 from tests.daemon_threads import DaemonThreads
 
 import inferwire as ov
+from inferwire.transport.executions import WireBytes
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.socket_carrier import SocketCarrier
 from inferwire.transport.timeouts import Timeouts
@@ -92,6 +93,10 @@ class Peer:
     def _wake(self) -> None:
         self.is_woken.set()
         self.outgoing.put(())
+
+    def received(self) -> Iterator[WireBytes]:
+        """Give the messages that the carrier receives, each once it is complete."""
+        return (message for message in self.carrier.receive() if message is not None)
 
     def next(self) -> tuple[Kind, bytes]:
         """Wait for a frame."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from queue import SimpleQueue
+from collections.abc import Callable
 
 import pytest
-from tests.client.transport.endings import Endings
+from tests.client.transport.endings import Endings, fail_if_called
+from tests.client.transport.session.fake_carrier import FakeCarrier, holds_up_nobody
 
 import inferwire as ov
-from inferwire.transport.executions import Outcome, OutputBytes, WireBytes
+from inferwire.transport.executions import Outcome, OutputBytes
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.outgoing import AT_ONCE_BYTES
 from inferwire.transport.session.session_stream import SessionStream
@@ -20,40 +20,9 @@ from inferwire_proto.inferwire.v1.inference_pb2 import (
     SessionHello,
     SessionRequest,
     SessionResponse,
-    SessionWelcome,
 )
 
 TIMEOUT_S = 10
-WELCOME = SessionResponse(welcome=SessionWelcome(session_id="s")).SerializeToString()
-
-
-class FakeCarrier:
-    """Carries nothing to nobody. What is put in `incoming` has come, or is raised."""
-
-    def __init__(self, send: Callable[[Pieces, list[int]], None] | None = None) -> None:
-        self.send = send
-        self.incoming: SimpleQueue[WireBytes | BaseException] = SimpleQueue()
-        self.incoming.put(WELCOME)
-        self.is_cancelled = False
-        self.messages: Iterator[Pieces] = iter(())
-
-    def start(self, messages: Iterator[Pieces], wake: Callable[[], None]) -> None:
-        """Leave what is to be sent."""
-        del wake
-        self.messages = messages
-
-    def receive(self) -> Iterator[WireBytes]:
-        """Give what has come until something is raised."""
-        while True:
-            came = self.incoming.get()
-            if isinstance(came, BaseException):
-                raise came
-            yield came
-
-    def cancel(self) -> None:
-        """Note it, and end."""
-        self.is_cancelled = True
-        self.incoming.put(ov.Cancelled("the stream was cancelled"))
 
 
 class Interrupted(float):
@@ -61,14 +30,6 @@ class Interrupted(float):
 
     def __gt__(self, other: float) -> bool:
         raise KeyboardInterrupt
-
-
-def holds_up_nobody(stream: SessionStream) -> bool:
-    """Whether who waits for what was cancelled goes on."""
-    waiting = threading.Thread(target=stream.await_cancelled, daemon=True)
-    waiting.start()
-    waiting.join(TIMEOUT_S)
-    return not waiting.is_alive()
 
 
 @pytest.fixture
@@ -298,7 +259,3 @@ def test_whoever_is_interrupted_as_others_executions_went_leaves_them_what_they_
     carrier.incoming.put(SessionResponse(results=[ExecutionResult(ids=[execution.id])]).SerializeToString())
     assert outcomes.get(timeout=TIMEOUT_S).error is None
     stream.close(TIMEOUT_S)
-
-
-def fail_if_called(outcome: Outcome, data: OutputBytes) -> None:
-    raise AssertionError(f"nobody wants {outcome}")

@@ -26,7 +26,7 @@ def test_a_server_that_goes_without_a_word_is_lost(open_peer: Callable[..., Peer
 
 def test_a_server_that_asks_is_answered(open_peer: Callable[..., Peer]) -> None:
     peer = open_peer()
-    messages = peer.carrier.receive()
+    messages = peer.received()
     # One that asks while something is being sent has its answer in that: so it asks until nothing is.
     is_answered = threading.Event()
 
@@ -46,7 +46,7 @@ def test_a_server_that_asks_is_answered(open_peer: Callable[..., Peer]) -> None:
 
 def test_a_silent_server_is_asked_and_then_waited_for(open_peer: Callable[..., Peer]) -> None:
     peer = open_peer(keepalive_s=0.05)
-    received = peer.carrier.receive()
+    received = peer.received()
     answers: SimpleQueue[Any] = SimpleQueue()
     threading.Thread(target=lambda: answers.put(bytes(next(received))), daemon=True).start()
 

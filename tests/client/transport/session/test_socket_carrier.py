@@ -129,7 +129,7 @@ def test_what_comes_is_given_until_the_server_ends_it(open_peer: Callable[..., P
 
     threading.Thread(target=say_all, daemon=True).start()
 
-    assert [bytes(each) for each in peer.carrier.receive()] == [b"one", large]
+    assert [bytes(each) for each in peer.received()] == [b"one", large]
 
 
 def test_when_all_is_said_the_server_hears_it_and_then_ends_it(open_peer: Callable[..., Peer]) -> None:
@@ -140,7 +140,7 @@ def test_when_all_is_said_the_server_hears_it_and_then_ends_it(open_peer: Callab
     peer.say(Kind.MESSAGE, b"its answer")
     peer.say(Kind.END)
 
-    assert list(peer.carrier.receive()) == [b"its answer"]
+    assert list(peer.received()) == [b"its answer"]
     assert peer.socket.recv(1) == b"", "the carrier is to close its socket"
 
 
@@ -166,7 +166,7 @@ def test_what_comes_is_read_while_a_message_waits_to_be_sent(open_peer: Callable
     peer = open_peer(keepalive_s=0.05)
     peer.outgoing.put((bytes(64 << 20),))
     peer.wait_for_bytes()  # it is being sent, and there is no room for all of it
-    received = peer.carrier.receive()
+    received = peer.received()
     answers: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=lambda: [answers.put(bytes(next(received))) for _ in range(2)], daemon=True).start()
     peer.say(Kind.PING)

@@ -1,0 +1,217 @@
+"""Which thread receives a stream's messages: `Incoming`.
+
+A stream has one reading thread. For one brief inference after another it is in the way: the system has to wake it for
+each answer, and it wakes the thread that waits for that, each on a core that may have gone idle. All this takes longer
+than a small inference. So the reading thread then stands by, and the thread that waits for an answer receives it
+itself: it looks for it again and again, for a moment, instead of sleeping. Knows no message format and no carrier.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from time import perf_counter
+from typing import Any
+
+from inferwire.errors import InferwireError
+from inferwire.latch import Latch
+from inferwire.transport.executions import WireBytes
+from inferwire.transport.session.stream_execution import StreamExecution
+
+WINDOW_S = 0.0005
+"""A wait for an answer is brief if it is over within this time; a waiting thread looks for its answer no longer."""
+
+STAND_BY_S = 0.01
+"""How long the reading thread stands by with no thread that waits. A lost connection is noticed after that."""
+
+LEAST_BRIEF = 4
+"""How many brief waits there have to be, one right after the other, before the reading thread stands by."""
+
+
+class BrokenOff(Exception):
+    """An exception, as a signal handler's, came while a waiting thread received: what it received may be lost."""
+
+
+class Incoming:
+    """Receives the messages of a stream, one thread at a time.
+
+    The reading thread calls `run`. Any other thread may call `attend`, and `resume`, which takes no lock, because a
+    destructor may call it at any point of any thread.
+
+    Attributes:
+        stands_by: Whether the reading thread leaves it to waiting threads to receive.
+        at_risk: The executions that were pending when a waiting thread was broken off.
+    """
+
+    def __init__(
+        self,
+        messages: Generator[WireBytes | None],
+        has_come: Callable[[], object] | None,
+        take: Callable[[WireBytes], object],
+        pending: Mapping[Any, StreamExecution],
+        clock: Callable[[], float] = perf_counter,
+        stand_by_s: float = STAND_BY_S,
+    ) -> None:
+        """Receive `messages` and `take` each.
+
+        Args:
+            messages: Waits for the next message, or gives None where no whole one has come. Closed at the end of `run`.
+            has_come: Says whether anything has come, without waiting; None if nobody can tell.
+            take: Takes a message.
+            pending: The executions without an answer, by their ids. Each is added before it is sent.
+            clock: Gives the time in seconds.
+            stand_by_s: How long the reading thread stands by with no thread that waits.
+        """
+        self.stands_by = False
+        self.at_risk: tuple[StreamExecution, ...] = ()
+        self._messages = messages
+        self._has_come = has_come if _has_cores() else None
+        self._take = take
+        self._pending = pending
+        self._clock = clock
+        self._stand_by_s = stand_by_s
+        # Held by the thread that receives.
+        self._turn = threading.Lock()
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._failure: Exception | None = None
+        self._reader: int | None = None
+        self._attendant: int | None = None
+        self._attended = 0
+        # Waits that were brief, one right after the other, and when the last of them ended.
+        self._brief = 0
+        self._ended_at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Incoming: {'stands by' if self.stands_by else 'reads'}, {self._brief} brief waits>"
+
+    def run(self) -> None:
+        """Receive until the stream ends. For the reading thread.
+
+        Raises:
+            BrokenOff: If a waiting thread was broken off as it received.
+            Exception: What the messages or taking one of them raised.
+        """
+        self._reader = threading.get_ident()
+        try:
+            while self._go_on():
+                if self._brief >= LEAST_BRIEF:
+                    self._stand_by()
+        finally:
+            with self._turn:
+                self._messages.close()
+
+    def is_here(self) -> bool:
+        """Whether the calling thread receives, so that it must not wait for what comes."""
+        return threading.get_ident() in (self._reader, self._attendant)
+
+    def is_attended(self) -> bool:
+        """Whether a message is being taken on a waiting thread."""
+        return self._attendant is not None
+
+    def attend(self, answered: Latch) -> None:
+        """Wait for an answer, receiving it on the calling thread if the reading thread stands by.
+
+        To be called right after the execution was sent, as the only one of the calling thread.
+
+        Raises:
+            BaseException: What a signal handler raises.
+        """
+        began = self._clock()
+        if self.stands_by:
+            self._receive_until(answered, began + WINDOW_S)
+            if self._pending:
+                # Its own answer may be among those that are due.
+                self.resume()
+            answered.wait()
+            return
+        answered.wait()
+        if self._has_come is not None:
+            ended = self._clock()
+            is_brief = ended - began < WINDOW_S and began - self._ended_at < self._stand_by_s
+            self._brief, self._ended_at = self._brief + 1 if is_brief else 0, ended
+
+    def resume(self) -> None:
+        """Have the reading thread receive again: answers are due that no waiting thread receives."""
+        if self.stands_by:
+            self._brief = 0
+            self.stands_by = False
+            self._wakes.put(None)
+
+    def _go_on(self) -> bool:
+        """Receive once, waiting for it; return False at the end."""
+        with self._turn:
+            if self._failure is not None:
+                raise self._failure
+            return self._receive()
+
+    def _receive(self) -> bool:
+        try:
+            message = next(self._messages)
+        except StopIteration:
+            return False
+        if message is not None:
+            self._take(message)
+        return True
+
+    def _stand_by(self) -> None:
+        """Leave it to waiting threads to receive, until none has for a while or `resume` is called."""
+        self.stands_by = True
+        # Executions are added to `pending`, and then `resume` looks at the flag. We set that and then look at
+        # `pending`, so that one of us sees the other.
+        attended = -1
+        while not self._pending and attended != self._attended:
+            attended = self._attended
+            with suppress(Empty):
+                self._wakes.get(timeout=self._stand_by_s)
+                break
+        self.stands_by = False
+        self._brief = 0
+
+    def _receive_until(self, answered: Latch, until: float) -> None:
+        """Receive on the calling thread, unless another does, until the answer is there or it is time to sleep."""
+        turn: list[bool] = []
+        try:
+            # A single step of the interpreter, which runs signal handlers only after it: `turn` has the answer by then.
+            turn.extend(map(self._turn.acquire, (False,)))
+            if not turn[0]:
+                return
+            self._attended += 1
+            has_come = self._has_come
+            while has_come is not None and not answered.is_set():
+                if has_come():
+                    if not self._receive_here():
+                        return
+                elif self._clock() >= until:
+                    return
+        finally:
+            if turn and turn[0]:
+                self._turn.release()
+
+    def _receive_here(self) -> bool:
+        """Receive once, on a waiting thread; return False at the end, which is for the reading thread to tell everyone.
+
+        A signal handler may raise in any step. A part of a message may be lost then, or an answer that is not delivered
+        yet, and with it the stream.
+        """
+        self.at_risk = tuple(self._pending.values())
+        try:
+            self._attendant = threading.get_ident()
+            may_go_on = self._receive()
+        except (InferwireError, ValueError, KeyError) as error:
+            self._failure = error
+            return False
+        except BaseException:
+            self._failure = BrokenOff()
+            raise
+        finally:
+            self._attendant = None
+        self.at_risk = ()
+        return may_go_on
+
+
+def _has_cores() -> bool:
+    """Whether this process may use more than one core: on a single one, looking for an answer would delay it."""
+    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) > 1

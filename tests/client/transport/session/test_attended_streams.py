@@ -1,0 +1,169 @@
+"""A session's stream whose reading thread stands by: whoever waits for an answer receives what comes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from tests.client.transport.endings import Endings, fail_if_called
+from tests.client.transport.session.fake_carrier import TIMEOUT_S, FakeCarrier, holds_up_nobody
+from tests.daemon_threads import DaemonThreads
+
+import inferwire as ov
+from inferwire.latch import Latch
+from inferwire.transport.executions import Outcome, OutputBytes
+from inferwire.transport.session import session_stream
+from inferwire.transport.session.incoming import LEAST_BRIEF, Incoming
+from inferwire.transport.session.session_stream import SessionStream
+from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution
+from inferwire_proto.inferwire.v1.inference_pb2 import ExecutionResult, SessionHello, SessionResponse
+
+FOR_EVER_S = 60.0
+HEADER = EncodedHeader(b"")
+
+
+class Awaited(StreamExecution):
+    """An execution that the thread which submits it waits for.
+
+    Attributes:
+        answered: Set once it is delivered.
+        taker: The thread that has delivered it.
+    """
+
+    is_awaited = True
+    taker = 0
+
+    def __init__(self, then: Callable[[], object] = lambda: None) -> None:
+        super().__init__((), self._take)
+        self.answered = Latch()
+        self._then = then
+
+    def _take(self, outcome: Outcome, data: OutputBytes) -> None:
+        del outcome, data
+        self.taker = threading.get_ident()
+        self._then()
+        self.answered.set()
+
+
+class Rig:
+    """A stream whose reading thread stands by until it is called, and the carrier."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[Incoming] = []
+
+        def make(*parts: object) -> Incoming:
+            """Time stands still, so that all waits are brief, and no look for an answer is the last."""
+            timeless = partial(Incoming, clock=lambda: 100.0, stand_by_s=FOR_EVER_S)
+            made.append(timeless(*parts))  # pyright: ignore[reportArgumentType]
+            return made[0]
+
+        monkeypatch.setattr(session_stream, "Incoming", make)
+        self.carrier = FakeCarrier()
+        self.carrier.has_come = lambda: not self.carrier.incoming.empty()
+        self.stream = SessionStream(self.carrier, "fake", SessionHello(), TIMEOUT_S)
+        (self.incoming,) = made
+        paused = threading.Event()
+        for _ in range(TIMEOUT_S * 1000):
+            self.infer(Awaited())
+            if self.incoming.stands_by:
+                break
+            paused.wait(0.001)
+        assert self.incoming.stands_by
+
+    def infer(self, execution: Awaited) -> None:
+        """Submit an execution and wait for its answer, which comes."""
+        self.stream.submit(execution, HEADER, 0)
+        self.answer(execution)
+        self.stream.attend(execution.answered)
+
+    def answer(self, *executions: StreamExecution) -> None:
+        """Have answers come, in one message."""
+        results = [ExecutionResult(ids=[each.id]) for each in executions]
+        self.carrier.incoming.put(SessionResponse(results=results).SerializeToString())
+
+    def submit(self) -> tuple[StreamExecution, Endings]:
+        """Submit an execution that nobody waits for at once, as if it had been before the others."""
+        endings = Endings()
+        execution = StreamExecution((), endings.take)
+        execution.is_awaited = True
+        self.stream.submit(execution, HEADER, 0)
+        return execution, endings
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
+    return Rig(monkeypatch)
+
+
+def test_whoever_waits_takes_its_answer(rig: Rig) -> None:
+    for _ in range(LEAST_BRIEF):
+        execution = Awaited()
+        rig.infer(execution)
+        assert execution.taker == threading.get_ident()
+    assert rig.incoming.stands_by
+
+
+def test_what_nobody_waits_for_at_once_is_read(rig: Rig) -> None:
+    endings = Endings()
+    execution = StreamExecution((), endings.take)
+    rig.stream.submit(execution, HEADER, 0)
+    rig.answer(execution)
+    assert endings.get(timeout=TIMEOUT_S).error is None
+
+
+def test_the_answer_to_what_was_cancelled_is_read(rig: Rig) -> None:
+    execution = StreamExecution((), fail_if_called)
+    execution.is_awaited = True
+    rig.stream.submit(execution, HEADER, 0)
+    with DaemonThreads() as beside:
+        waiting = beside.submit(holds_up_nobody, rig.stream)
+        rig.stream.cancel(execution)
+        rig.answer(execution)
+        assert waiting.result(TIMEOUT_S)
+    assert holds_up_nobody(rig.stream)
+
+
+def test_it_is_closed_at_once(rig: Rig) -> None:
+    rig.stream.close(TIMEOUT_S)
+    assert not rig.stream.is_open
+
+
+def test_who_takes_answers_does_not_wait_for_what_it_alone_could_take(rig: Rig) -> None:
+    cancelled, _ = rig.submit()
+
+    def cancel_and_wait() -> None:
+        rig.stream.cancel(cancelled)
+        rig.stream.await_cancelled()
+
+    execution = Awaited(cancel_and_wait)
+    with DaemonThreads() as beside:
+        beside.submit(rig.infer, execution).result(TIMEOUT_S)
+    rig.answer(cancelled)
+    assert holds_up_nobody(rig.stream)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), TimeoutError("a handler's")])
+def test_whoever_is_interrupted_as_it_takes_answers_ends_the_stream_for_all(rig: Rig, raised: BaseException) -> None:
+    def interrupt(outcome: Outcome, data: OutputBytes) -> None:
+        if outcome.error is None:
+            raise raised
+        first.take(outcome, data)
+
+    first, second, own = Endings(), Endings(), Awaited()
+    others = [StreamExecution((), deliver) for deliver in (interrupt, second.take)]
+    for other in others:
+        other.is_awaited = True
+        rig.stream.submit(other, HEADER, 0)
+    rig.stream.submit(own, HEADER, 0)
+    rig.answer(*others, own)
+    with pytest.raises(type(raised)):
+        rig.stream.attend(own.answered)
+    rig.stream.cancel(own)
+    for endings in (first, second):
+        error = endings.get(timeout=TIMEOUT_S).error
+        assert isinstance(error, ov.ServerUnavailable)
+        assert "a signal handler broke off the receiving of an answer" in str(error)
+    assert rig.carrier.is_cancelled
+    assert not rig.stream.is_open

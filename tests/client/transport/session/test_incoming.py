@@ -1,0 +1,351 @@
+"""Which thread receives what comes on a stream: the reading thread or, for one brief wait after another, who waits."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Generator, Hashable
+from contextlib import suppress
+from enum import Enum, auto
+from queue import SimpleQueue
+
+import pytest
+from tests.client.interrupt import Interrupt
+from tests.client.transport.endings import fail_if_called
+from tests.daemon_threads import DaemonThreads
+
+import inferwire as ov
+from inferwire.latch import Latch
+from inferwire.transport.executions import WireBytes
+from inferwire.transport.session import incoming
+from inferwire.transport.session.incoming import LEAST_BRIEF, WINDOW_S, BrokenOff, Incoming
+from inferwire.transport.session.stream_execution import StreamExecution
+
+TIMEOUT_S = 10
+FOR_EVER_S = 60.0
+ME = threading.get_ident
+
+
+class End(Enum):
+    """What ends the stream."""
+
+    END = auto()
+
+
+END = End.END
+
+
+class Line:
+    """A stream's receiving side. What is put in `came` has come, or is raised.
+
+    Attributes:
+        now: The time, which passes only where the test says so.
+        answered: The latches of what was submitted, by what answers it.
+        pending: What has no answer.
+        takers: Which thread took what.
+        on_look: Called when a waiting thread looks whether anything has come.
+        on_take: Called with what is taken.
+    """
+
+    def __init__(self, stand_by_s: float = FOR_EVER_S) -> None:
+        self.now = 100.0
+        self.came: SimpleQueue[bytes | Exception | End | None] = SimpleQueue()
+        self.answered: dict[bytes, Latch] = {}
+        self.pending: dict[Hashable, StreamExecution] = {}
+        self.takers: list[tuple[bytes, int]] = []
+        self.on_look: Callable[[], object] = lambda: None
+        self.on_take: Callable[[bytes], object] = lambda message: None
+        self.incoming = Incoming(
+            self._receive(), self._has_come, self._take, self.pending, lambda: self.now, stand_by_s
+        )
+        self.pool = DaemonThreads()
+        self.reading = self.pool.submit(self._run)
+
+    def _run(self) -> None:
+        self.reader = ME()
+        self.incoming.run()
+
+    def _has_come(self) -> bool:
+        self.on_look()
+        return not self.came.empty()
+
+    def _receive(self) -> Generator[WireBytes | None]:
+        while True:
+            came = self.came.get()
+            if came is END:
+                return
+            if isinstance(came, Exception):
+                raise came
+            yield came
+
+    def _take(self, message: WireBytes) -> None:
+        name = bytes(message)
+        self.takers.append((name, ME()))
+        self.on_take(name)
+        self.pending.pop(name)
+        self.answered[name].set()
+
+    def submit(self, name: bytes = b"answer") -> Latch:
+        """Have an execution in flight."""
+        self.pending[name] = StreamExecution((), fail_if_called)
+        self.answered[name] = latch = Latch()
+        return latch
+
+    def wait(self, takes_s: float = 0.0) -> int:
+        """Wait for an answer that comes after so long, and tell which thread took it."""
+        latch = self.submit()
+        waiting = threading.Event()
+
+        def answer() -> None:
+            assert waiting.wait(TIMEOUT_S)
+            self.now += takes_s
+            self.came.put(b"answer")
+
+        with DaemonThreads() as beside:
+            beside.submit(answer)
+            self.on_look = waiting.set
+            if not self.incoming.stands_by:
+                waiting.set()
+            self.incoming.attend(latch)
+        assert latch.is_set()
+        return self.takers[-1][1]
+
+    def stand_by(self) -> None:
+        """Have brief waits until the reading thread stands by."""
+        self.now += FOR_EVER_S
+        for _ in range(LEAST_BRIEF + 1):
+            assert self.wait() == self.reader
+        self.wait()
+        self.wait_until(lambda: self.incoming.stands_by)
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Wait for what the reading thread brings about, and nothing tells."""
+        paused = threading.Event()
+        for _ in range(TIMEOUT_S * 1000):
+            if holds():
+                return
+            paused.wait(0.001)
+        pytest.fail("it does not come about")
+
+    def comes_to_the_reader(self, name: bytes = b"other") -> bool:
+        """Whether the reading thread takes what comes next."""
+        latch = self.submit(name)
+        self.came.put(name)
+        return latch.wait(TIMEOUT_S) and self.takers[-1] == (name, self.reader)
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line()
+
+
+def test_one_brief_wait_after_another_receives_its_answer_itself(line: Line) -> None:
+    line.stand_by()
+    for _ in range(3):
+        assert line.wait(WINDOW_S / 2) == ME()
+        assert line.incoming.stands_by
+
+
+def test_where_waits_are_long_the_reading_thread_receives(line: Line) -> None:
+    for _ in range(3 * LEAST_BRIEF):
+        assert line.wait(WINDOW_S * 2) == line.reader
+
+
+def test_where_waits_are_seldom_the_reading_thread_receives(line: Line) -> None:
+    for _ in range(3 * LEAST_BRIEF):
+        line.now += FOR_EVER_S * 2
+        assert line.wait() == line.reader
+
+
+def test_who_has_looked_for_long_enough_leaves_it_to_the_reading_thread(line: Line) -> None:
+    line.stand_by()
+    latch = line.submit()
+
+    def be_late() -> None:
+        line.now += WINDOW_S
+        line.on_look = lambda: None
+
+    def answer_to_the_reader() -> None:
+        line.wait_until(lambda: not line.incoming.stands_by)
+        line.came.put(b"answer")
+
+    line.on_look = be_late
+    with DaemonThreads() as beside:
+        beside.submit(answer_to_the_reader)
+        line.incoming.attend(latch)
+    assert line.takers[-1][1] == line.reader
+
+
+def test_what_nobody_waits_for_comes_to_the_reading_thread(line: Line) -> None:
+    line.stand_by()
+    line.incoming.resume()
+    assert line.comes_to_the_reader()
+
+
+def test_the_reading_thread_stands_by_for_no_longer_than_a_moment() -> None:
+    line = Line(stand_by_s=0.01)
+    line.stand_by()
+    assert line.comes_to_the_reader()
+    assert not line.incoming.stands_by
+
+
+def test_the_reading_thread_does_not_stand_by_while_others_are_in_flight(line: Line) -> None:
+    line.now += FOR_EVER_S
+    for _ in range(LEAST_BRIEF + 1):
+        line.wait()
+    other = line.submit(b"other")
+    line.wait()
+    line.came.put(b"other")
+    assert other.wait(TIMEOUT_S)
+    assert line.takers[-1] == (b"other", line.reader)
+
+
+def test_while_others_are_in_flight_the_reading_thread_receives(line: Line) -> None:
+    line.stand_by()
+    latch, other = line.submit(), line.submit(b"other")
+    line.came.put(b"answer")
+    line.incoming.attend(latch)
+    assert line.takers[-1] == (b"answer", ME())
+    line.came.put(b"other")
+    assert other.wait(TIMEOUT_S)
+    assert line.takers[-1] == (b"other", line.reader)
+
+
+def test_of_two_that_wait_one_receives_and_the_other_is_woken(line: Line) -> None:
+    line.stand_by()
+    first, second = line.submit(b"first"), line.submit(b"second")
+    is_looking, may_go_on = threading.Event(), threading.Event()
+
+    def look() -> None:
+        is_looking.set()
+        assert may_go_on.wait(TIMEOUT_S)
+
+    line.on_look = look
+    with DaemonThreads() as beside:
+        attending = [beside.submit(line.incoming.attend, first)]
+        assert is_looking.wait(TIMEOUT_S)
+        attending.append(beside.submit(line.incoming.attend, second))
+        line.wait_until(lambda: not line.incoming.stands_by)
+        for name in (b"first", b"second"):
+            line.came.put(name)
+        may_go_on.set()
+        for each in attending:
+            each.result(TIMEOUT_S)
+    assert [name for name, _ in line.takers[-2:]] == [b"first", b"second"]
+
+
+def test_a_part_of_a_message_is_waited_for_no_longer_than_nothing(line: Line) -> None:
+    line.stand_by()
+    latch = line.submit()
+
+    def have_a_part() -> None:
+        line.on_look = be_late
+        line.came.put(None)
+
+    def be_late() -> None:
+        line.now += WINDOW_S / 2
+
+    line.on_look = have_a_part
+    with DaemonThreads() as beside:
+        attending = beside.submit(line.incoming.attend, latch)
+        line.wait_until(lambda: not line.incoming.stands_by)
+        line.came.put(b"answer")
+        attending.result(TIMEOUT_S)
+    assert line.takers[-1][1] == line.reader
+
+
+@pytest.mark.parametrize("error", [ov.ServerUnavailable("gone"), ValueError("no message"), KeyError("no type")])
+def test_what_ends_the_stream_is_for_the_reading_thread_to_tell(line: Line, error: Exception) -> None:
+    line.stand_by()
+    latch = line.submit()
+    line.came.put(error)
+    with DaemonThreads() as beside:
+        attending = beside.submit(line.incoming.attend, latch)
+        assert line.reading.exception(TIMEOUT_S) is error
+        assert not attending.done()
+        latch.set()
+        attending.result(TIMEOUT_S)
+
+
+def test_the_end_of_the_stream_is_the_reading_threads(line: Line) -> None:
+    line.stand_by()
+    latch = line.submit()
+    line.came.put(END)
+    with DaemonThreads() as beside:
+        attending = beside.submit(line.incoming.attend, latch)
+        line.reading.result(TIMEOUT_S)
+        assert not attending.done()
+        latch.set()
+        attending.result(TIMEOUT_S)
+
+
+def test_who_is_broken_off_as_it_takes_an_answer_ends_the_stream(line: Line) -> None:
+    line.stand_by()
+    latch, _ = line.submit(), line.submit(b"other")
+    pending = tuple(line.pending.values())
+
+    def break_off(name: bytes) -> None:
+        del line.pending[name]
+        raise KeyboardInterrupt
+
+    line.on_take = break_off
+    line.came.put(b"answer")
+    with pytest.raises(KeyboardInterrupt):
+        line.incoming.attend(latch)
+    line.incoming.resume()
+    assert isinstance(line.reading.exception(TIMEOUT_S), BrokenOff)
+    assert line.incoming.at_risk == pending
+
+
+def test_who_takes_an_answer_knows_it(line: Line) -> None:
+    line.stand_by()
+    assert not line.incoming.is_here()
+    seen: list[tuple[bool, bool]] = []
+    line.on_take = lambda _: seen.append((line.incoming.is_here(), line.incoming.is_attended()))
+    line.wait()
+    line.incoming.resume()
+    assert line.comes_to_the_reader()
+    assert seen == [(True, True), (True, False)]
+    assert not line.incoming.is_here()
+
+
+def test_it_can_be_interrupted_anywhere_and_others_get_their_answers_or_hear_of_the_end() -> None:
+    steps, ended = 0, 0
+    while True:
+        line = Line()
+        line.stand_by()
+        latch = line.submit()
+        line.on_look = lambda: None
+        line.came.put(b"answer")
+        with (
+            suppress(KeyboardInterrupt),
+            Interrupt(KeyboardInterrupt, steps, is_answered=True, within=(incoming.__file__,)) as interrupt,
+        ):
+            line.incoming.attend(latch)
+        other = line.submit(b"other")
+        # As the cancelling of what was interrupted does, or the submitting of the other.
+        line.incoming.resume()
+        line.came.put(b"other")
+        line.wait_until(lambda: other.is_set() or line.reading.done())  # noqa: B023 - called here
+        ended += line.reading.done()
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 5
+    assert 0 < ended < steps
+
+
+def test_on_a_single_core_the_reading_thread_receives(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cores(_: int) -> frozenset[int]:
+        return frozenset({0})
+
+    monkeypatch.setattr(os, "sched_getaffinity", cores)
+    line = Line()
+    for _ in range(3 * LEAST_BRIEF):
+        assert line.wait() == line.reader
+
+
+def test_the_repr_says_who_receives(line: Line) -> None:
+    assert repr(line.incoming) == "<Incoming: reads, 0 brief waits>"
+    line.stand_by()
+    assert repr(line.incoming).startswith("<Incoming: stands by")
