@@ -43,6 +43,7 @@ from inferwire_server.metrics import (
     of_build,
     of_models,
     of_occupancies,
+    of_polling,
     of_refusals,
     of_results,
     of_tallies,
@@ -232,6 +233,7 @@ def _metrics(parts: _Parts, services: Services) -> Metrics:
         lambda: of_models(parts.catalogue.statuses()),
         lambda: of_results(services.jobs.kept),
         lambda: of_refusals(services.refusals.counts),
+        lambda: of_polling(services.inference.polled_s),
     )
 
 

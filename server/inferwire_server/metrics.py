@@ -199,6 +199,11 @@ def of_results(kept: Kept) -> Iterable[Metric]:
     )
 
 
+def of_polling(polled_s: float) -> Iterable[Metric]:
+    """Give the counter of the time in which the server looked for the next inference instead of sleeping."""
+    return (CounterMetricFamily("inferwire_busy_poll_seconds", "Time spent looking for what comes next.", polled_s),)
+
+
 def of_refusals(counts: Mapping[tuple[str, str], int]) -> Iterable[Metric]:
     """Give the counter of the requests that were answered with an error of no job."""
     refused = CounterMetricFamily(

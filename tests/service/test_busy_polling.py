@@ -82,6 +82,21 @@ async def test_it_polls_for_no_longer_than_the_window() -> None:
     assert await rig.looks() == 0
 
 
+async def test_it_counts_for_how_long_it_has_polled() -> None:
+    rig = Rig()
+    rig.work(0)
+    assert rig.polling.polled_s == 0
+    rig.work(0)
+    await rig.looks()
+    rig.work(WINDOW_S / 4)
+    assert rig.polling.polled_s == pytest.approx(WINDOW_S / 4)
+    rig.clock.now += WINDOW_S * 2
+    await rig.looks()
+    assert rig.polling.polled_s == pytest.approx(WINDOW_S * 1.25)
+    rig.work(0)
+    assert rig.polling.polled_s == pytest.approx(WINDOW_S * 1.25)
+
+
 async def test_after_a_pause_it_sleeps_until_requests_come_soon_again() -> None:
     rig = Rig()
     rig.work(0)

@@ -16,6 +16,9 @@ class BusyPolling:
     """Keeps the event loop awake while the next request is expected: soon, if the last one came soon.
 
     Of callers that pause for longer than the window, it polls no more than once: after the pause it sleeps.
+
+    Attributes:
+        polled_s: For how many seconds it has polled in all.
     """
 
     def __init__(self, window_s: float, clock: Callable[[], float] = monotonic) -> None:
@@ -27,14 +30,16 @@ class BusyPolling:
         self._is_worthwhile = False
         self._until = -inf
         self._is_due = False
+        self.polled_s = 0.0
 
     def __repr__(self) -> str:
         return f"<BusyPolling for {self._window_s * 1e6:g} us: {'worthwhile' if self._is_worthwhile else 'not now'}>"
 
     def begin(self) -> None:
         """Stop polling, as there is work again, and learn from how long there was none."""
-        self._is_worthwhile = self._clock() - self._rested_at < self._window_s
-        self._until = -inf
+        now = self._clock()
+        self._is_worthwhile = now - self._rested_at < self._window_s
+        self._end(now)
 
     def rest(self) -> None:
         """Poll, as all work is done, if it is worthwhile."""
@@ -47,7 +52,15 @@ class BusyPolling:
 
     def _poll(self) -> None:
         """Be due again at once: the loop looks for what has come, and does not sleep while anything is due."""
-        if self._clock() < self._until:
+        now = self._clock()
+        if now < self._until:
             self._loop.call_soon(self._poll)
         else:
             self._is_due = False
+            self._end(now)
+
+    def _end(self, now: float) -> None:
+        """Poll no more, and count for how long it was done, if it was."""
+        if self._until > -inf:
+            self.polled_s += min(now, self._until) - self._rested_at
+            self._until = -inf

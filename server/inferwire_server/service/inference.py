@@ -68,6 +68,11 @@ class InferenceService:
         return f"<InferenceService: {state}, {len(self._in_flight)} in flight>"
 
     @property
+    def polled_s(self) -> float:
+        """For how many seconds the event loop has looked for the next inference instead of sleeping."""
+        return self._polling.polled_s
+
+    @property
     def is_draining(self) -> bool:
         """Whether nothing more is admitted."""
         return self._draining
