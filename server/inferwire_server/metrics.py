@@ -207,7 +207,7 @@ def of_polling(polled_s: float) -> Iterable[Metric]:
 def of_refusals(counts: Mapping[tuple[str, str], int]) -> Iterable[Metric]:
     """Give the counter of the requests that were answered with an error of no job."""
     refused = CounterMetricFamily(
-        "inferwire_refused_requests", "Requests answered with an error that is no job's.", labels=("face", "code")
+        "inferwire_refused_requests", "Requests answered with an error that is no job's.", labels=("interface", "code")
     )
     for labels, count in counts.items():
         refused.add_metric(labels, count)

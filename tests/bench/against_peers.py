@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from tests.bench.load import KnownAnswers, Way
 from tests.bench.networks import lay_out
-from tests.bench.peer_catalogue import PEERS, Face
+from tests.bench.peer_catalogue import PEERS, Interface
 from tests.bench.peer_process import running_peer
 from tests.bench.requests import Request
 from tests.bench.rounds import Rows, run
@@ -35,24 +35,24 @@ def against(peer: str, plan: dict[str, Sequence[int]], rounds: int, seconds: flo
                 two_workers(Path(folder), network) as shared,
                 running_peer(peer, network, local.expected) as other,
             ):
-                faces = [face for face in PEERS[peer].faces if face.takes(network)]
-                for face, in_flight in ((face, count) for face in faces for count in counts):
-                    ours, theirs = (prepare(network, local.expected) for prepare in (face.ours, face.theirs))
+                interfaces = [interface for interface in PEERS[peer].interfaces if interface.takes(network)]
+                for interface, in_flight in ((interface, count) for interface in interfaces for count in counts):
+                    ours, theirs = (prepare(network, local.expected) for prepare in (interface.ours, interface.theirs))
                     ways = [
-                        _way(PEERS[peer].title, face, other, theirs, local, in_flight),
-                        _way("inferwire", face, own, ours, local, in_flight),
+                        _way(PEERS[peer].title, interface, other, theirs, local, in_flight),
+                        _way("inferwire", interface, own, ours, local, in_flight),
                     ]
                     if shared is not None and in_flight > 1:
-                        ways.append(_way("inferwire with 2 workers", face, shared, ours, local, in_flight))
-                    title = title_of(name, face, in_flight)
+                        ways.append(_way("inferwire with 2 workers", interface, shared, ours, local, in_flight))
+                    title = title_of(name, interface, in_flight)
                     yield title, run(title, ways, rounds, seconds)
 
 
-def title_of(network: str, face: Face, in_flight: int) -> str:
+def title_of(network: str, interface: Interface, in_flight: int) -> str:
     """Give the title of a case."""
-    return f"{network}, {face.name}, {in_flight} in flight"
+    return f"{network}, {interface.name}, {in_flight} in flight"
 
 
-def _way(name: str, face: Face, server: ServerProcess, request: Request, local: Local, in_flight: int) -> Way:
+def _way(name: str, interface: Interface, server: ServerProcess, request: Request, local: Local, in_flight: int) -> Way:
     answers = KnownAnswers(request.read, local.expected, name)
-    return Way(name, face.client(face.address(server), request, answers, in_flight), server.process.pid)
+    return Way(name, interface.client(interface.address(server), request, answers, in_flight), server.process.pid)

@@ -103,10 +103,10 @@ def grouped(peers: Mapping[str, Cases]) -> charts.Groups:
     groups: dict[str, dict[str, Mapping[str, Ratio]]] = {}
     for cases in peers.values():
         for case, rows in cases.items():
-            network, *face, load = case.split(", ")
+            network, *interface, load = case.split(", ")
             (peer, base), *ours = rows.items()
             ratios = {name: row.ratio(base) for name, row in ours}
-            groups.setdefault(f"{network}, {load}", {})[f"{peer}, {', '.join(face)}"] = ratios
+            groups.setdefault(f"{network}, {load}", {})[f"{peer}, {', '.join(interface)}"] = ratios
     return groups
 
 

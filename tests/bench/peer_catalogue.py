@@ -18,7 +18,7 @@ from inferwire_cli.server_process import ServerProcess
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class Interface:
     """A way into a peer, and the way into this server that is the most like it.
 
     Attributes:
@@ -49,13 +49,13 @@ class Peer:
 
     Attributes:
         title: Its own name.
-        faces: The ways into it.
+        interfaces: The ways into it.
         batches: Whether it is set up to gather rows of different callers, where a network allows it.
         environment: The peer in whose environment it runs, if that is another's.
     """
 
     title: str
-    faces: tuple[Face, ...]
+    interfaces: tuple[Interface, ...]
     batches: bool = False
     environment: str | None = None
 
@@ -79,11 +79,15 @@ def _http(server: ServerProcess) -> str:
     return server.http_address
 
 
-def _over_http(name: str, theirs: Prepare, ours: Prepare = requests.rest_binary, largest: int | None = None) -> Face:
-    return Face(name, c_clients.wrk, python_clients.one_http_answer, theirs, ours, _http, largest)
+def _over_http(
+    name: str, theirs: Prepare, ours: Prepare = requests.rest_binary, largest: int | None = None
+) -> Interface:
+    return Interface(name, c_clients.wrk, python_clients.one_http_answer, theirs, ours, _http, largest)
 
 
-GRPC = Face("OIP gRPC", c_clients.h2load, python_clients.one_grpc_answer, requests.oip_grpc, requests.oip_grpc, _grpc)
+GRPC = Interface(
+    "OIP gRPC", c_clients.h2load, python_clients.one_grpc_answer, requests.oip_grpc, requests.oip_grpc, _grpc
+)
 BINARY = _over_http("REST binary", requests.rest_binary)
 JSON = _over_http("REST JSON", requests.rest_json, requests.rest_json, LARGEST_JSON)
 BYTES = _over_http("bytes over HTTP", partial(requests.raw_bytes, "/inference"))

@@ -15,7 +15,7 @@ from time import monotonic
 
 from tests.bench.load import KnownAnswers
 from tests.bench.networks import Array, Network
-from tests.bench.peer_catalogue import PEERS, Face
+from tests.bench.peer_catalogue import PEERS, Interface
 from tests.bench.peers.served import SERVED, Served
 from tests.bench.requests import Request
 from tests.environments import python_of
@@ -73,9 +73,9 @@ def running_peer(name: str, network: Network, expected: Array) -> Generator[Serv
         )
         server = ServerProcess(process, grpc_port, http_port)
         try:
-            for face in (face for face in PEERS[name].faces if face.takes(network)):
-                request = face.theirs(network, expected)
-                _wait_until_right(server, face, request, KnownAnswers(request.read, expected, name))
+            for interface in (interface for interface in PEERS[name].interfaces if interface.takes(network)):
+                request = interface.theirs(network, expected)
+                _wait_until_right(server, interface, request, KnownAnswers(request.read, expected, name))
             yield server
         except Exception as error:
             raise AssertionError(f"{PEERS[name].title}: {error}\n{tail(log)}") from error
@@ -85,14 +85,14 @@ def running_peer(name: str, network: Network, expected: Array) -> Generator[Serv
                 os.killpg(process.pid, signal.SIGKILL)  # whom it has left behind: some leave their workers
 
 
-def _wait_until_right(server: ServerProcess, face: Face, request: Request, answers: KnownAnswers) -> None:
+def _wait_until_right(server: ServerProcess, interface: Interface, request: Request, answers: KnownAnswers) -> None:
     """Ask until it answers, and check what it does."""
     give_up = monotonic() + START_LIMIT_S
     while True:
         try:
-            answer = face.ask(face.address(server), request)
+            answer = interface.ask(interface.address(server), request)
             break
         except Exception as error:
             if has_ended_within(server, 0.2) or monotonic() > give_up:
-                raise AssertionError(f"it does not answer over {face.name}: {error}") from error
+                raise AssertionError(f"it does not answer over {interface.name}: {error}") from error
     answers.check(answer)

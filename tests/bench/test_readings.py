@@ -168,9 +168,9 @@ def test_goals_are_of_ways_and_networks_that_there_are() -> None:
 def test_goals_are_of_cases_of_peers_that_there_are() -> None:
     for peer, case, _ in goals.PEER_GOALS:
         usual = {
-            title_of(network, face, count)
+            title_of(network, interface, count)
             for network, counts in USUAL.items()
-            for face in PEERS[peer].faces
+            for interface in PEERS[peer].interfaces
             for count in counts
         }
         assert case in usual

@@ -1,4 +1,4 @@
-"""The asyncio face: no thread waits, cancelling reaches the transport, and any loop may ask."""
+"""The asyncio interface: no thread waits, cancelling reaches the transport, and any loop may ask."""
 
 from __future__ import annotations
 

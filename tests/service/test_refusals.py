@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
-from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.service.refusals import Interface, Refusals
 
 NO_KEY = ServingError(Code.UNAUTHENTICATED, "no key")
 
@@ -33,20 +33,20 @@ def test_an_address_without_a_key_is_told_once_a_minute() -> None:
     refusals = Refusals(clock)
     with capture_logs() as logged:
         for address in ("10.0.0.1", "10.0.0.2", "10.0.0.1"):
-            refusals.count(Face.REST, NO_KEY, peer=address)
+            refusals.count(Interface.REST, NO_KEY, peer=address)
         assert addresses(logged) == ["10.0.0.1", "10.0.0.2"]
         assert logged[0] == {
             "event": "a caller shows no valid API key",
             "log_level": "warning",
-            "face": "rest",
+            "interface": "rest",
             "address": "10.0.0.1",
             "reason": "no key",
         }
         clock.now += 59
-        refusals.count(Face.GRPC, NO_KEY, peer="10.0.0.1")
+        refusals.count(Interface.GRPC, NO_KEY, peer="10.0.0.1")
         assert len(logged) == 2
         clock.now += 1
-        refusals.count(Face.GRPC, NO_KEY, peer="10.0.0.1")
+        refusals.count(Interface.GRPC, NO_KEY, peer="10.0.0.1")
         assert addresses(logged)[2:] == ["10.0.0.1"]
     assert refusals.counts == {("rest", "UNAUTHENTICATED"): 3, ("grpc", "UNAUTHENTICATED"): 2}
 
@@ -56,14 +56,14 @@ def test_however_many_addresses_there_are_few_are_told_in_a_minute() -> None:
     refusals = Refusals(clock)
     with capture_logs() as logged:
         for number in range(1000):
-            refusals.count(Face.GRPC, NO_KEY, peer=f"10.0.1.{number}")
+            refusals.count(Interface.GRPC, NO_KEY, peer=f"10.0.1.{number}")
         assert addresses(logged) == [f"10.0.1.{number}" for number in range(20)]
         clock.now += 60
-        refusals.count(Face.GRPC, NO_KEY, peer="10.0.1.999")
+        refusals.count(Interface.GRPC, NO_KEY, peer="10.0.1.999")
     assert addresses(logged)[20:] == ["10.0.1.999"]
 
 
 def test_other_refusals_tell_no_address() -> None:
     with capture_logs() as logged:
-        Refusals().count(Face.GRPC, ServingError(Code.INVALID_INPUT, "no input"), peer="10.0.0.1")
+        Refusals().count(Interface.GRPC, ServingError(Code.INVALID_INPUT, "no input"), peer="10.0.0.1")
     assert logged == []

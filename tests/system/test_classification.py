@@ -44,13 +44,13 @@ def names(classes: Any) -> list[list[str]]:
     return [[text.decode().split(":")[2] for text in row] for row in classes]
 
 
-@pytest.mark.parametrize("face", [triton_grpc, triton_http], ids=["grpc", "http"])
-def test_tritons_clients_read_names(server: ServerProcess, photos: Any, face: Any) -> None:
-    given = face.InferInput("image", list(photos.shape), "FP32")
+@pytest.mark.parametrize("interface", [triton_grpc, triton_http], ids=["grpc", "http"])
+def test_tritons_clients_read_names(server: ServerProcess, photos: Any, interface: Any) -> None:
+    given = interface.InferInput("image", list(photos.shape), "FP32")
     given.set_data_from_numpy(photos)
-    wanted = [face.InferRequestedOutput("logits", class_count=2)]
-    address = server.grpc_address if face is triton_grpc else server.http_address
-    with face.InferenceServerClient(address) as client:
+    wanted = [interface.InferRequestedOutput("logits", class_count=2)]
+    address = server.grpc_address if interface is triton_grpc else server.http_address
+    with interface.InferenceServerClient(address) as client:
         classes = client.infer("efficientnet_lite0", [given], outputs=wanted).as_numpy("logits")
     assert classes.shape == (2, 2)
     assert [row[0] for row in names(classes)] == ["espresso", "Egyptian Mau"]
@@ -67,16 +67,18 @@ def test_json_has_them_as_texts(server: ServerProcess) -> None:
     assert labels == indices
 
 
-@pytest.mark.parametrize("face", [triton_grpc, triton_http], ids=["grpc", "http"])
-def test_what_reads_a_batch_where_the_configuration_has_one_reads_the_classes(digits: ServerProcess, face: Any) -> None:
-    given = face.InferInput("pixels", [1, 64], "FP32")
+@pytest.mark.parametrize("interface", [triton_grpc, triton_http], ids=["grpc", "http"])
+def test_what_reads_a_batch_where_the_configuration_has_one_reads_the_classes(
+    digits: ServerProcess, interface: Any
+) -> None:
+    given = interface.InferInput("pixels", [1, 64], "FP32")
     given.set_data_from_numpy(np.zeros((1, 64), np.float32))
-    wanted = [face.InferRequestedOutput("probabilities", class_count=3)]
-    address = digits.grpc_address if face is triton_grpc else digits.http_address
-    with face.InferenceServerClient(address) as client:
+    wanted = [interface.InferRequestedOutput("probabilities", class_count=3)]
+    address = digits.grpc_address if interface is triton_grpc else digits.http_address
+    with interface.InferenceServerClient(address) as client:
         configuration = client.get_model_config("digits_mlp")
         output = client.infer("digits_mlp", [given], outputs=wanted).as_numpy("probabilities")
-    largest = configuration["max_batch_size"] if face is triton_http else configuration.config.max_batch_size
+    largest = configuration["max_batch_size"] if interface is triton_http else configuration.config.max_batch_size
     # So do Triton's programs for pictures: without a batch the array holds the classes, else it holds rows of them.
     rows = output if largest else [output]
     classes = ["".join(chr(byte) for byte in text).split(":") for row in rows for text in row]

@@ -1,4 +1,4 @@
-"""Pictures sent to a server as they are: pixels and files, on each face, give what openvino gives in process."""
+"""Pictures sent to a server as they are: pixels and files, on each interface, give what openvino gives in process."""
 
 from __future__ import annotations
 

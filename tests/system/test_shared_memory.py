@@ -37,15 +37,17 @@ def region() -> Iterator[Any]:
     shm.destroy_shared_memory_region(made)
 
 
-@pytest.mark.parametrize("face", [triton_grpc, triton_http], ids=["grpc", "http"])
+@pytest.mark.parametrize("interface", [triton_grpc, triton_http], ids=["grpc", "http"])
 @pytest.mark.parametrize("offset", [0, 1, 1000], ids=["aligned", "misaligned", "further in"])
-def test_the_answer_is_that_of_a_message(server: ServerProcess, region: Any, face: Any, offset: int) -> None:
+def test_the_answer_is_that_of_a_message(server: ServerProcess, region: Any, interface: Any, offset: int) -> None:
     expected = ov.Core(server.grpc_address).served_model("digits_mlp")(PIXELS)[0]
     shm.set_shared_memory_region(region, [PIXELS], offset)
-    given, wanted = face.InferInput("pixels", [2, 64], "FP32"), face.InferRequestedOutput("probabilities")
+    given, wanted = interface.InferInput("pixels", [2, 64], "FP32"), interface.InferRequestedOutput("probabilities")
     given.set_shared_memory("region", PIXELS.nbytes, offset)
     wanted.set_shared_memory("region", 80, offset + PIXELS.nbytes + 1)
-    with face.InferenceServerClient(server.grpc_address if face is triton_grpc else server.http_address) as client:
+    with interface.InferenceServerClient(
+        server.grpc_address if interface is triton_grpc else server.http_address
+    ) as client:
         client.register_system_shared_memory("region", region._shm_key, 2048)
         try:
             client.infer("digits_mlp", [given], outputs=[wanted])

@@ -197,7 +197,7 @@ def test_with_keys_alone_a_session_goes_on_at_the_http_port(key_file: Path) -> N
         # What writes to a socket beside gRPC.
         assert "inferwire-writer" in [thread.name for thread in set(threading.enumerate()) - before]
         with httpx.Client(base_url=f"http://{server.http_address}", headers=SHOWN) as client:
-            assert 'face="session"' not in client.get("/metrics").text
+            assert 'interface="session"' not in client.get("/metrics").text
 
 
 def test_at_each_of_a_hosts_addresses_its_certificate_is_for_the_hosts_name(

@@ -14,8 +14,8 @@ from inferwire_server.transport.http2.protocol import Http2Timeouts
 from inferwire_server.transport.http2.server import Http2Server
 from inferwire_server.transport.listening import listen
 from inferwire_server.transport.rpc.call_head import CallHead
+from inferwire_server.transport.rpc.dispatcher import Dispatcher
 from inferwire_server.transport.rpc.methods import Guard, Method
-from inferwire_server.transport.rpc.switchboard import Switchboard
 
 NOT_HTTP2 = b"this is HTTP/2"
 
@@ -35,14 +35,14 @@ async def served_methods(
     timeouts: Http2Timeouts | None = None,
 ) -> AsyncGenerator[int, None]:
     """Serve methods by their paths, to other workers at a Unix socket if one is given; give the port."""
-    switchboard = Switchboard(methods, guard or guard_of(), most_message_bytes)
-    server: Http2Server[CallHead] = Http2Server(switchboard.connect, NOT_HTTP2, timeouts)
+    dispatcher = Dispatcher(methods, guard or guard_of(), most_message_bytes)
+    server: Http2Server[CallHead] = Http2Server(dispatcher.connect, NOT_HTTP2, timeouts)
     async with server:
         if at is None:
             listener = listen("gRPC", "127.0.0.1", 0, shares_port=False)
         else:
             listener = socket.socket(socket.AF_UNIX)
             listener.bind(str(at))
-        server.listen(listener, connect=None if at is None else switchboard.connect_worker)
+        server.listen(listener, connect=None if at is None else dispatcher.connect_worker)
         yield listener.getsockname()[1] if at is None else 0
-        await switchboard.end()
+        await dispatcher.end()

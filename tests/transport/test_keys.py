@@ -204,22 +204,22 @@ async def test_no_session_begins_at_a_socket(channel: grpc.aio.Channel, servers:
     by_call.leave()
 
 
-@pytest.mark.parametrize("face", ["grpc", "rest", "session"])
+@pytest.mark.parametrize("interface", ["grpc", "rest", "session"])
 async def test_the_log_says_from_where_a_caller_without_a_valid_key_calls(
-    face: str, channel: grpc.aio.Channel, http: httpx.AsyncClient, servers: Sockets, composition: Composition
+    interface: str, channel: grpc.aio.Channel, http: httpx.AsyncClient, servers: Sockets, composition: Composition
 ) -> None:
     (method,) = (method for method in methods() if method.name == "ModelInfer")
     with capture_logs() as logged:
         for _ in range(2):
-            if face == "grpc":
+            if interface == "grpc":
                 await refusal(channel, method)
-            elif face == "rest":
+            elif interface == "rest":
                 await http.get("/metrics")
             else:
                 stream = await SocketStream.connect(servers.grpc.port, composition.services.health.identity.epoch)
                 await stream.send(inference_pb2.SessionRequest(hello=stream.hello()))
                 await stream.ended()
-    assert [(entry["face"], entry["address"]) for entry in logged] == [(face, "127.0.0.1")]
+    assert [(entry["interface"], entry["address"]) for entry in logged] == [(interface, "127.0.0.1")]
 
 
 async def test_keys_that_are_renewed_are_asked_for_at_once(http: httpx.AsyncClient, composition: Composition) -> None:

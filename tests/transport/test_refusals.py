@@ -1,4 +1,4 @@
-"""Requests that are answered with an error: by face and code where it is no job's, else among the jobs alone."""
+"""Requests that are answered with an error: by interface and code where it is no job's, else among the jobs alone."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ class Counts:
     seen: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     async def new(self) -> dict[tuple[str, ...], int]:
-        """Give refused requests by face and code, and jobs by model and outcome."""
+        """Give refused requests by interface and code, and jobs by model and outcome."""
         now: Counter[tuple[str, ...]] = Counter()
         for family in text_string_to_metric_families((await self.client.get("/metrics")).text):
             for sample in family.samples:
                 if sample.name == "inferwire_refused_requests_total":
-                    assert set(sample.labels) == {"face", "code"}
-                    now[sample.labels["face"], sample.labels["code"]] += int(sample.value)
+                    assert set(sample.labels) == {"interface", "code"}
+                    now[sample.labels["interface"], sample.labels["code"]] += int(sample.value)
                 if sample.name == "inferwire_jobs_total":
                     now[sample.labels["model"], sample.labels["outcome"]] += int(sample.value)
         found = dict(now - self.seen)
@@ -179,20 +179,20 @@ WAYS = [
 
 @pytest.fixture(params=WAYS, ids=[way for way, _ in WAYS])
 def way(request: pytest.FixtureRequest) -> tuple[Infer, str]:
-    """A way to ask for an inference, and the face that it is."""
-    name, face = request.param
-    return request.getfixturevalue(name), face
+    """A way to ask for an inference, and the interface that it is."""
+    name, interface = request.param
+    return request.getfixturevalue(name), interface
 
 
 async def test_what_is_refused_before_it_is_a_job_is_counted_by_face_and_code(
     way: tuple[Infer, str], counts: Counts
 ) -> None:
-    infer, face = way
+    infer, interface = way
     await infer("nobody")
     await infer("somebody-else")
-    assert await counts.new() == {(face, "MODEL_NOT_FOUND"): 2}
+    assert await counts.new() == {(interface, "MODEL_NOT_FOUND"): 2}
     await infer("echo", columns=5)
-    assert await counts.new() == {(face, "INVALID_INPUT"): 1}
+    assert await counts.new() == {(interface, "INVALID_INPUT"): 1}
 
 
 @pytest.mark.parametrize("allows_control", [True])
@@ -307,7 +307,7 @@ async def test_a_stream_that_says_what_is_none_is_one_refused_call(channel: grpc
 
 
 async def test_at_the_level_debug_the_log_says_why(way: tuple[Infer, str], caplog: pytest.LogCaptureFixture) -> None:
-    infer, face = way
+    infer, interface = way
     name = "inferwire_server.service.refusals"
     with capture_logs() as at_info:
         await infer("nobody")
@@ -315,8 +315,8 @@ async def test_at_the_level_debug_the_log_says_why(way: tuple[Infer, str], caplo
         await infer("nobody")
         await infer("echo")
     assert at_info == []
-    told = [(line["event"], line["log_level"], line["face"], line["code"]) for line in at_debug]
-    assert told == [("answered with an error", "debug", face, "MODEL_NOT_FOUND")]
+    told = [(line["event"], line["log_level"], line["interface"], line["code"]) for line in at_debug]
+    assert told == [("answered with an error", "debug", interface, "MODEL_NOT_FOUND")]
     assert "'nobody'" in at_debug[0]["reason"]
 
 

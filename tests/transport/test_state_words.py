@@ -1,4 +1,4 @@
-"""What each face calls the states of models."""
+"""What each interface calls the states of models."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _MOST_ADDRESSES = 20
 """How many addresses are logged in that time: a caller that has many could fill the log."""
 
 
-class Face(Enum):
+class Interface(Enum):
     """The way by which requests come. Those on an SDK's session are executions, of which a call carries many."""
 
     GRPC = "grpc"
@@ -36,7 +36,7 @@ class Face(Enum):
 
 
 class Refusals:
-    """Counts refusals by face and code. Both are fixed sets, so callers cannot make up new series."""
+    """Counts refusals by interface and code. Both are fixed sets, so callers cannot make up new series."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -49,12 +49,12 @@ class Refusals:
 
     @property
     def counts(self) -> Mapping[tuple[str, str], int]:
-        """How many there were, by the names of face and code."""
+        """How many there were, by the names of interface and code."""
         return self._counts
 
     def count(
         self,
-        face: Face,
+        interface: Interface,
         error: ServingError,
         where: Mapping[str, str] = _NOWHERE,
         *,
@@ -67,23 +67,23 @@ class Refusals:
         address is logged as a warning, now and then.
         """
         if error.code is Code.UNAUTHENTICATED and peer:
-            self._warn_of(peer, face, error.message)
+            self._warn_of(peer, interface, error.message)
         if _LEVEL.isEnabledFor(logging.DEBUG):
             log.debug(
                 "answered with an error",
-                face=face.value,
+                interface=interface.value,
                 code=error.code.name,
                 requests=requests,
                 reason=error.message,
                 **where,
             )
         if not error.is_of_job:
-            self._counts[face.value, error.code.name] += requests
+            self._counts[interface.value, error.code.name] += requests
 
-    def _warn_of(self, address: str, face: Face, reason: str) -> None:
+    def _warn_of(self, address: str, interface: Interface, reason: str) -> None:
         now = self._clock()
         while self._told and next(iter(self._told.values())) <= now - _AGAIN_S:
             del self._told[next(iter(self._told))]
         if address not in self._told and len(self._told) < _MOST_ADDRESSES:
             self._told[address] = now
-            log.warning("a caller shows no valid API key", face=face.value, address=address, reason=reason)
+            log.warning("a caller shows no valid API key", interface=interface.value, address=address, reason=reason)

@@ -2,7 +2,7 @@
 
 - `http2` is the gRPC port, and `rpc` the calls on it; `http` is the HTTP port, and `rest` the calls on that.
 - `session` is what SDK clients say, in a call of gRPC's or on a socket of their own.
-- `oip` is what both faces of the Open Inference Protocol share, `v1` what sessions and calls of inferwire.v1 do.
+- `oip` is what both interfaces of the Open Inference Protocol share, `v1` what sessions and calls of inferwire.v1 do.
 - `relay` is what the workers of one server ask of each other.
 
 Beside them is what several need:

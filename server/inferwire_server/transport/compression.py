@@ -1,4 +1,4 @@
-"""Decompresses what peers send, never more than may be taken. Each face words its own errors."""
+"""Decompresses what peers send, never more than may be taken. Each interface words its own errors."""
 
 from __future__ import annotations
 

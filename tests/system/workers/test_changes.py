@@ -92,14 +92,14 @@ def region() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("at", [0, 1])
-@pytest.mark.parametrize("face", ["rest", "grpc"])
+@pytest.mark.parametrize("interface", ["rest", "grpc"])
 def test_shared_memory_is_registered_with_all_workers(
-    doors: list[Door], region: Any, digits: Any, at: int, face: str
+    doors: list[Door], region: Any, digits: Any, at: int, interface: str
 ) -> None:
     shm.set_shared_memory_region(region, [ROW])
     place = {"shared_memory_region": "a/region", "shared_memory_byte_size": ROW.nbytes}
     given = {"name": "pixels", "datatype": "FP32", "shape": [1, 64], "parameters": place}
-    if face == "rest":
+    if interface == "rest":
         registering = {"key": region._shm_key, "byte_size": 512}
         path = "/v2/systemsharedmemory/region/a/region"
         assert doors[at].rest("POST", f"{path}/register", registering).status == 200
@@ -109,7 +109,7 @@ def test_shared_memory_is_registered_with_all_workers(
     for door in doors:
         answer = door.rest("POST", "/v2/models/digits_mlp/infer", {"inputs": [given]})
         np.testing.assert_allclose(inferred(answer.json), digits([ROW])[0][0], atol=1e-6)
-    if face == "rest":
+    if interface == "rest":
         assert doors[at].rest("POST", "/v2/systemsharedmemory/unregister").status == 200
     else:
         gone = oip.SystemSharedMemoryUnregisterRequest(name="a/region")

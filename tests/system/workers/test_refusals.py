@@ -88,10 +88,10 @@ def test_over_rest(both: Both, method: str, path: str, body: object, headers: di
 
 
 def refused(door: Door) -> Counter[tuple[str, str]]:
-    """Say how many requests were refused, by face and code."""
+    """Say how many requests were refused, by interface and code."""
     families = text_string_to_metric_families(door.rest("GET", "/metrics").body.decode())
     samples = [each for family in families for each in family.samples if "refused_requests_total" in each.name]
-    return Counter({(each.labels["face"], each.labels["code"]): int(each.value) for each in samples})
+    return Counter({(each.labels["interface"], each.labels["code"]): int(each.value) for each in samples})
 
 
 def test_what_workers_have_refused_is_counted_once_and_added_up(both: Both) -> None:

@@ -1,4 +1,4 @@
-"""What is said of models of which several versions are served, over both faces."""
+"""What is said of models of which several versions are served, over both interfaces."""
 
 from __future__ import annotations
 

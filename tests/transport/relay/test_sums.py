@@ -62,7 +62,7 @@ def message(*models: dict[str, Any]) -> bytes:
 
 
 def summed(*workers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add up over both faces, which have to say the same."""
+    """Add up over both interfaces, which have to say the same."""
     over_rest = orjson.loads(sum_json([body(*models) for models in workers]))["model_stats"]
     over_grpc = sum_statistics([message(*models) for models in workers])
     assert ModelStatisticsResponse.FromString(over_grpc) == answer(over_rest)

@@ -1,4 +1,4 @@
-"""A client at a switchboard without a socket: it sends frames that no gRPC library would, and keeps the answers."""
+"""A client at a dispatcher without a socket: it sends frames that no gRPC library would, and keeps the answers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.transport.served_methods import guard_of
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.outflow import Piece
+from inferwire_server.transport.rpc.dispatcher import Dispatcher
 from inferwire_server.transport.rpc.messages import PREFIX
 from inferwire_server.transport.rpc.methods import Guard, Method
-from inferwire_server.transport.rpc.switchboard import Switchboard
 
 PATH = "/tests.Calls/Call"
 Fields = Mapping[bytes, bytes]
@@ -61,15 +61,15 @@ class Socket:
 
 
 class RawPeer:
-    """A connection to a switchboard, both in memory: a call that sends bytes returns when they are processed."""
+    """A connection to a dispatcher, both in memory: a call that sends bytes returns when they are processed."""
 
     def __init__(
         self, methods: Mapping[str, Method] | Method, guard: Guard | None = None, most_message_bytes: int = 1 << 20
     ) -> None:
         if isinstance(methods, Method):
             methods = {PATH: methods}
-        self.switchboard = Switchboard(methods, guard or guard_of(), most_message_bytes)
-        self.connection = self.switchboard.connect(self._hear, cast("Any", Socket()))
+        self.dispatcher = Dispatcher(methods, guard or guard_of(), most_message_bytes)
+        self.connection = self.dispatcher.connect(self._hear, cast("Any", Socket()))
         self.told: dict[int, Told] = {}
         self.takes_data = True
         self._h2 = H2Connection(
@@ -80,8 +80,8 @@ class RawPeer:
 
     @property
     def running(self) -> str:
-        """The calls that the switchboard has."""
-        return repr(self.switchboard)
+        """The calls that the dispatcher has."""
+        return repr(self.dispatcher)
 
     def begin(self, headers: Fields | None = None, data: bytes | None = None, *, end: bool = False) -> int:
         """Begin a stream with a call's headers, or other headers if given, and with its data, if any, behind them."""
@@ -106,7 +106,7 @@ class RawPeer:
         return await self.end_of(self.begin(headers, data, end=True))
 
     async def end_of(self, number: int) -> Told:
-        """Give what was received on a stream that has ended, when the switchboard has no call of it any more."""
+        """Give what was received on a stream that has ended, when the dispatcher has no call of it any more."""
         said = self.told[number]
         await reaches(lambda: said.has_ended or said.reset is not None)
         await a_go_of_the_loop()

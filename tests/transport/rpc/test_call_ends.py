@@ -15,13 +15,13 @@ from tests.transport.served_methods import guard_of
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.errors import invalid_input
 from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.rpc import switchboard, unread
+from inferwire_server.transport.rpc import dispatcher, unread
 from inferwire_server.transport.rpc.call import RpcCall
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import Method
 
 CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE = 1, 4, 14
-IDLE = "<Switchboard: 1 methods, 0 calls>"
+IDLE = "<Dispatcher: 1 methods, 0 calls>"
 SOON = {b"grpc-timeout": b"20m"}
 AT_ONCE = {b"grpc-timeout": b"1n"}
 LATE = {b"grpc-timeout": b"1H"}
@@ -324,7 +324,7 @@ async def test_calls_that_outlive_their_callers_count_as_what_a_connection_may_h
             await may_end.wait()
         raise AssertionError
 
-    monkeypatch.setattr(switchboard, "MOST_STREAMS", 2)
+    monkeypatch.setattr(dispatcher, "MOST_STREAMS", 2)
     peer = RawPeer(Method(lasting))
     for count in (1, 2):
         number = peer.begin(data=framed(b""), end=True)
@@ -335,7 +335,7 @@ async def test_calls_that_outlive_their_callers_count_as_what_a_connection_may_h
     await reaches(lambda: peer.running == IDLE)
     peer.begin(data=framed(b""), end=True)
     await reaches(lambda: len(begun) == 3)
-    await peer.switchboard.end()
+    await peer.dispatcher.end()
 
 
 async def test_a_call_that_is_cancelled_by_itself_tells_its_caller() -> None:
@@ -347,20 +347,20 @@ async def test_a_call_that_is_cancelled_by_itself_tells_its_caller() -> None:
 
 
 @pytest.mark.parametrize("kind", ["one", "many"])
-async def test_the_end_of_the_switchboard_cancels_what_runs_and_waits_for_it(held: Held, kind: str) -> None:
+async def test_the_end_of_the_dispatcher_cancels_what_runs_and_waits_for_it(held: Held, kind: str) -> None:
     peer = peers(held)[kind]
     number = peer.begin(data=framed(b"hello"), end=kind == "one")
     waiting = peer.begin(data=framed(b"hello")[:-1]) if kind == "one" else None
     await held.has_begun()
-    assert peer.running == f"<Switchboard: 1 methods, {1 if waiting is None else 2} calls>"
-    await peer.switchboard.end()
+    assert peer.running == f"<Dispatcher: 1 methods, {1 if waiting is None else 2} calls>"
+    await peer.dispatcher.end()
     assert held.cancelled == 1
     assert peer.told[number].status == CANCELLED
     peer.connection.lose()
     assert peer.running == IDLE
 
 
-async def test_the_end_of_the_switchboard_waits_for_what_takes_long_to_end() -> None:
+async def test_the_end_of_the_dispatcher_waits_for_what_takes_long_to_end() -> None:
     begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def tidy(_: bytes, context: Context) -> None:
@@ -373,7 +373,7 @@ async def test_the_end_of_the_switchboard_waits_for_what_takes_long_to_end() -> 
     peer = RawPeer(Method(tidy))
     peer.begin(data=framed(b""), end=True)
     await begun.wait()
-    ending = asyncio.ensure_future(peer.switchboard.end())
+    ending = asyncio.ensure_future(peer.dispatcher.end())
     await a_go_of_the_loop()
     await a_go_of_the_loop()
     assert not ending.done()
@@ -382,8 +382,8 @@ async def test_the_end_of_the_switchboard_waits_for_what_takes_long_to_end() -> 
     assert peer.running == IDLE
 
 
-async def test_the_end_of_a_switchboard_without_calls_is_at_once(held: Held) -> None:
-    await RawPeer(Method(held)).switchboard.end()
+async def test_the_end_of_a_dispatcher_without_calls_is_at_once(held: Held) -> None:
+    await RawPeer(Method(held)).dispatcher.end()
 
 
 @pytest.mark.parametrize("kind", ["one", "many"])
@@ -418,7 +418,7 @@ async def test_calls_that_have_not_begun_are_refused_when_no_more_may(held: Held
     peer = RawPeer(Method(held), guard)
     running, arriving = peer.begin(data=framed(b"hello"), end=True), peer.begin(data=sent)
     await held.has_begun()
-    peer.switchboard.refuse_unbegun()
+    peer.dispatcher.refuse_unbegun()
     told = await peer.end_of(arriving)
     assert (told.status, told.details) == (UNAVAILABLE, "the server is shutting down")
     assert (told.headers[CODE_METADATA.encode()], guard.refusals.counts) == (
@@ -433,7 +433,7 @@ async def test_calls_of_many_messages_have_begun_whatever_has_come_of_them(held:
     peer = RawPeer(Method(held.reading, takes_stream=True))
     number = peer.begin(data=framed(b"hello") + framed(b"hello")[:-1])
     await held.has_begun()
-    peer.switchboard.refuse_unbegun()
+    peer.dispatcher.refuse_unbegun()
     peer.send(number, b"o", end=True)
     assert (await peer.end_of(number)).status == 0
     assert held.begun == [b"hello"] * 2

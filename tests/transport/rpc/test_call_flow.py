@@ -146,7 +146,7 @@ async def test_an_answer_waits_until_it_is_taken_and_the_call_does_not() -> None
     told = peer.told[number]
     await reaches(lambda: len(told.data) == PEER_WINDOW)
     await a_go_of_the_loop()
-    assert peer.running == "<Switchboard: 1 methods, 0 calls>"
+    assert peer.running == "<Dispatcher: 1 methods, 0 calls>"
     assert not told.has_ended
     peer.take(number, 2 * MIB)
     assert (told.data, told.status) == (framed(bytes(MIB)), 0)
@@ -171,7 +171,7 @@ async def test_nothing_of_a_message_is_taken_in_from_a_caller_without_a_key() ->
         assert (told.status, told.room) == (UNAUTHENTICATED, 0)
         assert told.details == "no API key was given, expected one in 'authorization: Bearer KEY'"
         assert told.headers[b"inferwire-code"] == b"UNAUTHENTICATED"
-        assert peer.running == "<Switchboard: 1 methods, 0 calls>"
+        assert peer.running == "<Dispatcher: 1 methods, 0 calls>"
     assert called == []
     assert guard.refusals.counts == {("grpc", "UNAUTHENTICATED"): 2}
 
@@ -219,7 +219,7 @@ async def test_a_watcher_without_a_key_takes_what_is_written_and_may_leave() -> 
     peer.take(number, MIB)
     await reaches(lambda: len(told.data) > PEER_WINDOW)
     peer.reset(number)
-    await reaches(lambda: peer.running == "<Switchboard: 1 methods, 0 calls>")
+    await reaches(lambda: peer.running == "<Dispatcher: 1 methods, 0 calls>")
     assert 0 < writer.written < writer.messages
 
 
@@ -240,7 +240,7 @@ async def test_a_keyless_method_of_many_messages_runs_once() -> None:
 
     peer = RawPeer(Method(noting, takes_stream=True, is_keyless=True), guarded())
     await peer.answered(data=framed(b""))
-    await reaches(lambda: peer.running == "<Switchboard: 1 methods, 0 calls>")
+    await reaches(lambda: peer.running == "<Dispatcher: 1 methods, 0 calls>")
     assert called == [b""]
 
 

@@ -25,7 +25,7 @@ MIB = 1 << 20
 DEADLINE_EXCEEDED = 4
 NOTHING_SENT = "no more of the message has come for too long"
 NOTHING_TAKEN = "no more of the answer has been taken for too long"
-IDLE = "<Switchboard: 1 methods, 0 calls>"
+IDLE = "<Dispatcher: 1 methods, 0 calls>"
 
 
 def wait(peer: RawPeer, *, times: int = 1) -> None:

@@ -65,7 +65,7 @@ async def test_a_call_without_its_message_is_refused(data: bytes | None) -> None
     peer = RawPeer(ECHO)
     told = await peer.end_of(peer.begin(data=data, end=True))
     assert (told.status, told.details) == (INTERNAL, "the call ended before its message, expected one")
-    assert peer.running == "<Switchboard: 1 methods, 0 calls>"
+    assert peer.running == "<Dispatcher: 1 methods, 0 calls>"
 
 
 async def test_a_call_that_ends_with_trailers_has_ended() -> None:
@@ -88,7 +88,7 @@ async def test_a_call_with_two_messages_is_refused_before_it_ends(*, is_apart: b
     told = peer.told[number]
     assert (told.status, told.details) == (INTERNAL, "the call has more messages than one, expected one")
     assert told.has_ended
-    assert peer.running == "<Switchboard: 1 methods, 0 calls>"
+    assert peer.running == "<Dispatcher: 1 methods, 0 calls>"
 
 
 async def test_a_call_whose_second_message_is_behind_a_large_one_is_refused() -> None:
@@ -105,7 +105,7 @@ async def test_a_call_that_ends_in_the_middle_of_a_message_is_refused(data: byte
     peer = RawPeer(method)
     told = await peer.answered(data=data)
     assert (told.status, told.details) == (INTERNAL, "the call ended in the middle of a message")
-    assert peer.running == "<Switchboard: 1 methods, 0 calls>"
+    assert peer.running == "<Dispatcher: 1 methods, 0 calls>"
 
 
 async def test_a_message_that_is_too_large_is_refused_for_its_prefix() -> None:
@@ -118,7 +118,7 @@ async def test_a_message_that_is_too_large_is_refused_for_its_prefix() -> None:
     assert told.details.startswith(f"the message has {LIMIT + 1} bytes, at most {LIMIT} fit")
     assert (told.has_ended, told.room) == (True, 0)
     assert guard.refusals.counts == {("grpc", "TOO_LARGE"): 1}
-    assert peer.running == "<Switchboard: 1 methods, 0 calls>"
+    assert peer.running == "<Dispatcher: 1 methods, 0 calls>"
 
 
 async def test_what_a_client_still_sends_of_a_refused_message_is_passed_over() -> None:
@@ -283,7 +283,7 @@ async def test_a_call_of_more_or_less_than_it_has_announced_is_given_up(method: 
     peer = RawPeer(method)
     told = await peer.answered({b"content-length": b"%d" % size}, framed(b"hello"))
     assert (told.reset, told.data) == (PROTOCOL_ERROR, b"")
-    assert peer.running == "<Switchboard: 1 methods, 0 calls>"
+    assert peer.running == "<Dispatcher: 1 methods, 0 calls>"
     told = await peer.answered({b"content-length": b"10"}, framed(b"hello"))
     assert (told.data, told.status) == (framed(b"hello"), 0)
 

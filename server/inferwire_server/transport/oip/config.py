@@ -1,4 +1,4 @@
-"""The Open Inference Protocol's model configuration: what both of its faces say of a model.
+"""The Open Inference Protocol's model configuration: what both of its interfaces say of a model.
 
 It knows neither protobuf nor JSON: the protocol names the fields of both alike, and so do the values here. They say
 what is true of the model here, and nothing of what is not.

@@ -1,4 +1,4 @@
-"""An inference as both faces of the Open Inference Protocol decode it, and its answer as both encode it.
+"""An inference as both interfaces of the Open Inference Protocol decode it, and its answer as both encode it.
 
 Knows neither protobuf nor JSON. Where clients match on a sentence, that sentence is the protocol's reference server's.
 """

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol's logging extension: what both of its faces share.
+"""The Open Inference Protocol's logging extension: what both of its interfaces share.
 
 It knows neither protobuf nor JSON. The protocol turns levels on and off one by one; here one level is the least that
 is logged, so that the more urgent ones are on with it.

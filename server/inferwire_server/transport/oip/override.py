@@ -1,7 +1,7 @@
 """The configuration that a caller of the Open Inference Protocol loads a model with, as settings of ours.
 
-The protocol defines it as one of its messages in protobuf's JSON, on both faces: a number may be a text there, and a
-name be written in two ways. What of it is not offered here is refused, all of it in one message.
+The protocol defines it as one of its messages in protobuf's JSON, on both interfaces: a number may be a text there, and
+a name be written in two ways. What of it is not offered here is refused, all of it in one message.
 """
 
 from __future__ import annotations

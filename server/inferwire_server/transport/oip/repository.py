@@ -1,4 +1,4 @@
-"""The Open Inference Protocol's model repository extension: what both of its faces share.
+"""The Open Inference Protocol's model repository extension: what both of its interfaces share.
 
 It knows neither protobuf nor JSON; `override` reads the configuration that a load may bring.
 """

@@ -1,4 +1,4 @@
-"""The protocol's shared memory extension, as far as both faces share it: the parameters of tensors, and CUDA's part.
+"""The protocol's shared memory extension, as both interfaces share it: the parameters of tensors, and CUDA's part.
 
 A server without GPUs of CUDA's kind has no such regions: none is listed, none is there to be taken away.
 """

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol's statistics extension: what both of its faces share.
+"""The Open Inference Protocol's statistics extension: what both of its interfaces share.
 
 It knows neither protobuf nor JSON: the protocol names the fields of both alike, and so do the values here.
 """

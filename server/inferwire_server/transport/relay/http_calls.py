@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_server.errors import ServingError, shutting_down
-from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.service.refusals import Interface, Refusals
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.exchange import exchange_of, where_of
@@ -64,7 +64,7 @@ class RelayedApp:
         except (ServingError, asyncio.CancelledError, grpc.aio.AioRpcError) as error:
             refusal = _refusal(error)
             if not isinstance(error, asyncio.CancelledError):
-                self._refusals.count(Face.REST, refusal, where_of(scope))
+                self._refusals.count(Interface.REST, refusal, where_of(scope))
             await error_response(refusal)(scope, receive, send)
             return
         await _written(answer)(scope, receive, send)

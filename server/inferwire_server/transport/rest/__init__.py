@@ -1,4 +1,4 @@
-"""The REST face: the Open Inference Protocol, asynchronous jobs, health, metrics and the docs, over HTTP.
+"""The REST interface: the Open Inference Protocol, asynchronous jobs, health, metrics and the docs, over HTTP.
 
 - The `app` has all `routes`; those in `quick_routes` are found before the framework looks. `documentation` is what the
   OpenAPI document says of them. Before the app come `key_check` and `cross_origin`.

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
-from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.service.refusals import Interface, Refusals
 from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.http.exchange import where_of
 from inferwire_server.transport.http.responses import error_response, problem
@@ -164,4 +164,4 @@ async def _bug(request: Request, error: Exception) -> Response:
 
 def _count(request: Request, error: ServingError) -> None:
     app: Api = request.app
-    app.refusals.count(Face.REST, error, where_of(request.scope))
+    app.refusals.count(Interface.REST, error, where_of(request.scope))

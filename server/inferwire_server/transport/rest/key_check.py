@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from inferwire_server.errors import ServingError
 from inferwire_server.service import AccessService, Services
-from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.service.refusals import Interface, Refusals
 from inferwire_server.transport.http.exchange import host_of, where_of
 from inferwire_server.transport.http.request_headers import header
 from inferwire_server.transport.http.responses import error_response
@@ -32,7 +32,7 @@ class KeyCheck:
             try:
                 self._access.check(header(scope, b"authorization"))
             except ServingError as refusal:
-                self._refusals.count(Face.REST, refusal, where_of(scope), peer=host_of(scope))
+                self._refusals.count(Interface.REST, refusal, where_of(scope), peer=host_of(scope))
                 await error_response(refusal)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from inferwire_server.errors import shutting_down
-from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.service.refusals import Interface, Refusals
 from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.http.exchange import where_of
 from inferwire_server.transport.http.responses import error_response
@@ -96,7 +96,7 @@ class RawRoute(APIRoute):
     def _refusal(self, error: Exception, scope: Scope) -> Response:
         where = where_of(scope)
         refusal = as_serving_error(error, **where)
-        self._refusals.count(Face.REST, refusal, where)
+        self._refusals.count(Interface.REST, refusal, where)
         return error_response(refusal)
 
 

@@ -28,6 +28,7 @@ from inferwire_server.transport.rpc import health_calls, oip_calls
 from inferwire_server.transport.rpc.call_head import CallHead
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
+from inferwire_server.transport.rpc.dispatcher import Dispatcher
 from inferwire_server.transport.rpc.health_calls import HealthCalls
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
 from inferwire_server.transport.rpc.methods import (
@@ -43,7 +44,6 @@ from inferwire_server.transport.rpc.methods import (
 from inferwire_server.transport.rpc.model_calls import ModelCalls
 from inferwire_server.transport.rpc.oip_calls import OipCalls
 from inferwire_server.transport.rpc.state_calls import StateCalls
-from inferwire_server.transport.rpc.switchboard import Switchboard
 from inferwire_server.transport.rpc.tensor_calls import TensorCalls
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls
@@ -97,7 +97,7 @@ _NOTHING: Mapping[str, RawCall] = {}
 
 
 class GrpcServer:
-    """The gRPC face of the services, open inside `async with`. `around` wraps their calls, `further` adds calls.
+    """The gRPC interface of the services, open inside `async with`. `around` wraps their calls, `further` adds calls.
 
     Calls that are added check by themselves who calls. Sessions on plain sockets come to the same port, if they are
     taken; it is drained together with them.
@@ -118,8 +118,8 @@ class GrpcServer:
         methods = _methods([*offered, _health_service(self._health)], options.join_trace, around)
         methods |= {path_of(name): Method(call, takes_stream=True, is_keyless=True) for name, call in further.items()}
         guard = Guard(self._drain, services.refusals, services.access)
-        self._switchboard = Switchboard(methods, guard, options.max_message_bytes)
-        self._server: Http2Server[CallHead] = Http2Server(self._switchboard.connect, _NOT_HTTP2, other=sockets.other)
+        self._dispatcher = Dispatcher(methods, guard, options.max_message_bytes)
+        self._server: Http2Server[CallHead] = Http2Server(self._dispatcher.connect, _NOT_HTTP2, other=sockets.other)
         self._open = AsyncExitStack()
         self.port = options.port
 
@@ -135,14 +135,14 @@ class GrpcServer:
         options = self._options
         async with AsyncExitStack() as opening:
             await opening.enter_async_context(self._server)
-            opening.push_async_callback(self._switchboard.end)
+            opening.push_async_callback(self._dispatcher.end)
             listener = listen("gRPC", options.host, options.port, shares_port=options.shares_port)
             self.port = listener.getsockname()[1]
             self._server.listen(listener, None if options.tls is None else options.tls.grpc)
             if options.beside is not None:
                 beside = opening.enter_context(socket.socket(socket.AF_UNIX))
                 beside.bind(os.fspath(options.beside))
-                self._server.listen(beside, connect=self._switchboard.connect_worker)
+                self._server.listen(beside, connect=self._dispatcher.connect_worker)
             if (path := options.socket) is not None:
                 cannot = f"cannot listen for gRPC at '{path}'"
                 file = opening.enter_context(socket.socket(socket.AF_UNIX))
@@ -176,7 +176,7 @@ class GrpcServer:
         if others is not None:
             await others
         self._drain.close()
-        self._switchboard.refuse_unbegun()
+        self._dispatcher.refuse_unbegun()
         await asyncio.sleep(_HOLD_S)
         cut = await self._server.close(_CUT_S if left else _FLUSH_S, ends_at - monotonic())
         if left:

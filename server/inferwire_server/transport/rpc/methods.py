@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, bug
 from inferwire_server.service import AccessService
-from inferwire_server.service.refusals import Face, Refusals
+from inferwire_server.service.refusals import Interface, Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.peers import address_of
@@ -111,7 +111,7 @@ class Guard:
             return error
         where = head.where
         refusal = as_serving_error(error, **where)
-        self.refusals.count(Face.GRPC, refusal, where, peer=address_of(peer))
+        self.refusals.count(Interface.GRPC, refusal, where, peer=address_of(peer))
         return RpcStatus.of(refusal)
 
 

@@ -1,4 +1,4 @@
-"""Translates settings of logs and traces between the Open Inference Protocol's messages and what its faces share."""
+"""Translates settings of logs and traces between the protocol's messages and what both of its interfaces share."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from inferwire_server.core.scheduling.job import Job
 from inferwire_server.errors import ServingError
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.service import Services
-from inferwire_server.service.refusals import Face
+from inferwire_server.service.refusals import Interface
 from inferwire_server.service.values import Wanted
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.error_translation import as_serving_error
@@ -100,7 +100,7 @@ class OipStream:
         except Exception as error:  # noqa: BLE001 - one request's bug is no other's
             where = _where(pending.request_id)
             refusal = as_serving_error(error, **where)
-            self._services.refusals.count(Face.GRPC, refusal, where)
+            self._services.refusals.count(Interface.GRPC, refusal, where)
             return encode_streamed_error(refusal.message, pending.request_id)
 
     def _receive(self, data: bytes) -> Coroutine[Any, Any, None] | None:

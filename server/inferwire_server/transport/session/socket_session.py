@@ -18,7 +18,7 @@ from inferwire_proto import frames
 from inferwire_proto.frames import Frame, FrameReader, FrameTooLarge, Kind, MalformedFrame
 from inferwire_server.errors import ServingError, invalid_input, shutting_down
 from inferwire_server.service import Services
-from inferwire_server.service.refusals import Face
+from inferwire_server.service.refusals import Interface
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.keepalive import Keepalive, PeerTimeouts, Verdict
@@ -296,7 +296,7 @@ class SocketSession(asyncio.BufferedProtocol):
     def _refuse(self, error: Exception) -> None:
         """End the connection, and say why."""
         refusal = as_serving_error(error)
-        self._around.services.refusals.count(Face.SESSION, refusal, peer=address_of(peer_of(self._transport)))
+        self._around.services.refusals.count(Interface.SESSION, refusal, peer=address_of(peer_of(self._transport)))
         self._say_end(encode_error(refusal).SerializeToString())
 
     def _say_end(self, why: bytes) -> None:

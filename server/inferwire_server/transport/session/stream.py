@@ -22,7 +22,7 @@ from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.inference import Prepared
-from inferwire_server.service.refusals import Face
+from inferwire_server.service.refusals import Interface
 from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.session.greeting import SessionTerms, open_session, welcome
 from inferwire_server.transport.session.outbox import Outbox
@@ -251,7 +251,7 @@ class SessionStream:
 
     def _refuse(self, ids: Sequence[int], error: ServingError) -> None:
         """Answer that executions did not become a job."""
-        self._services.refusals.count(Face.SESSION, error, requests=len(ids))
+        self._services.refusals.count(Interface.SESSION, error, requests=len(ids))
         self.outbox.refuse(ids, error)
 
     def _cancel(self, execution_id: int) -> bool:

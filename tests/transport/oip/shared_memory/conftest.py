@@ -54,7 +54,7 @@ async def addresses(composition: Composition, grpc_server: GrpcServer) -> AsyncI
 
 
 @pytest.fixture(params=[triton_grpc, triton_http], ids=["grpc", "http"])
-def face(request: pytest.FixtureRequest) -> ModuleType:
+def interface(request: pytest.FixtureRequest) -> ModuleType:
     return request.param
 
 
@@ -63,8 +63,8 @@ def new_caller(addresses: dict[ModuleType, str]) -> Iterator[Callable[[ModuleTyp
     """Make callers, and remove what they leave behind."""
     made: list[Caller] = []
 
-    def make(face: ModuleType) -> Caller:
-        made.append(Caller(face, addresses[face]))
+    def make(interface: ModuleType) -> Caller:
+        made.append(Caller(interface, addresses[interface]))
         return made[-1]
 
     yield make
@@ -74,5 +74,5 @@ def new_caller(addresses: dict[ModuleType, str]) -> Iterator[Callable[[ModuleTyp
 
 
 @pytest.fixture
-def caller(new_caller: Callable[[ModuleType], Caller], face: ModuleType) -> Caller:
-    return new_caller(face)
+def caller(new_caller: Callable[[ModuleType], Caller], interface: ModuleType) -> Caller:
+    return new_caller(interface)

@@ -22,13 +22,13 @@ from inferwire_server.settings import Settings
 
 VICTIM = """
 import sys
-import tritonclient.{face} as face, tritonclient.utils.shared_memory as shm
+import tritonclient.{interface} as interface, tritonclient.utils.shared_memory as shm
 region = shm.create_shared_memory_region("r", sys.argv[2], 64)
-client = face.InferenceServerClient(sys.argv[1])
+client = interface.InferenceServerClient(sys.argv[1])
 client.register_system_shared_memory("r", sys.argv[2], 64)
-given = face.InferInput("x", [1, 4], "FP32")
+given = interface.InferInput("x", [1, 4], "FP32")
 given.set_shared_memory("r", 16)
-wanted = face.InferRequestedOutput("y")
+wanted = interface.InferRequestedOutput("y")
 wanted.set_shared_memory("r", 16, 16)
 client.infer("slow", [given], outputs=[wanted])
 """
@@ -52,7 +52,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_the_extension_is_listed(caller: Caller) -> None:
     metadata = await caller.does("get_server_metadata")
-    extensions = metadata["extensions"] if caller.face is triton_http else metadata.extensions
+    extensions = metadata["extensions"] if caller.interface is triton_http else metadata.extensions
     assert "system_shared_memory" in extensions
 
 
@@ -75,7 +75,7 @@ async def test_regions_are_listed_and_taken_away(caller: Caller) -> None:
 
 
 async def test_a_region_that_nobody_registered_is_not_found(caller: Caller) -> None:
-    not_found = "404" if caller.face is triton_http else "StatusCode.NOT_FOUND"
+    not_found = "404" if caller.interface is triton_http else "StatusCode.NOT_FOUND"
     assert await caller.status_of_refusal("get_system_shared_memory_status", "a") == not_found
     assert await caller.status_of_refusal("infer", "echo", [caller.given("x", "a")]) == not_found
 
@@ -115,8 +115,8 @@ async def test_a_caller_that_dies_leaves_its_region_and_nothing_else(
     addresses: dict[ModuleType, str], caller: Caller, models: dict[str, FakeModel]
 ) -> None:
     key = f"/{PREFIX}{token_hex(4)}"
-    script = VICTIM.format(face=caller.face.__name__.rpartition(".")[2])
-    command = [sys.executable, "-c", script, addresses[caller.face], key]
+    script = VICTIM.format(interface=caller.interface.__name__.rpartition(".")[2])
+    command = [sys.executable, "-c", script, addresses[caller.interface], key]
     process = await asyncio.to_thread(subprocess.Popen, command, stderr=subprocess.DEVNULL)
     try:
         await asyncio.to_thread(models["slow"].gate.wait_held, 1, LIMIT_S)
@@ -164,7 +164,7 @@ async def test_there_is_no_memory_of_cuda_s(caller: Caller) -> None:
     await caller.does("unregister_cuda_shared_memory")
     await caller.does("unregister_cuda_shared_memory", "c")
     status = await caller.does("get_cuda_shared_memory_status")
-    assert not (status if caller.face is triton_http else status.regions)
+    assert not (status if caller.interface is triton_http else status.regions)
     named = await caller.refusal("get_cuda_shared_memory_status", "c")
     assert named == "Unable to find cuda shared memory region: 'c'"
     refusal = await caller.refusal("register_cuda_shared_memory", "c", b"aGFuZGxl", 0, 64)
@@ -181,7 +181,7 @@ class TestOff:
     async def test_whatever_needs_a_region_is_refused_and_there_is_none_to_take_away(self, caller: Caller) -> None:
         off = "this server does not offer shared memory: send tensors' bytes, or start it with --shared-memory"
         key, _ = caller.segment()
-        sent = caller.face.InferInput("x", [1, 4], "FP32")
+        sent = caller.interface.InferInput("x", [1, 4], "FP32")
         sent.set_data_from_numpy(ROW)
         assert await caller.refusal("register_system_shared_memory", "r", key, SIZE) == off
         assert await caller.status() == {}

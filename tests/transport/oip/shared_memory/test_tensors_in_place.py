@@ -28,7 +28,9 @@ async def test_a_tensor_is_read_and_written_where_it_lies(caller: Caller, offset
         "shared_memory_offset": offset + 1,
         "shared_memory_byte_size": 16,
     }
-    assert list(result.get_output("y")["shape"] if caller.face is triton_http else result.get_output("y").shape) == [
+    assert list(
+        result.get_output("y")["shape"] if caller.interface is triton_http else result.get_output("y").shape
+    ) == [
         1,
         4,
     ]
@@ -44,9 +46,9 @@ async def test_an_output_may_take_the_place_of_an_input(caller: Caller) -> None:
 async def test_tensors_in_messages_are_found_beside_those_that_are_not(caller: Caller) -> None:
     handle = await caller.region("r")
     fill(handle, ROW[0, :2])
-    sent = caller.face.InferInput("b", [2], "FP32")
+    sent = caller.interface.InferInput("b", [2], "FP32")
     sent.set_data_from_numpy(ROW[0, 2:])
-    wanted = [caller.wanted("A", "r", 32, 8), caller.face.InferRequestedOutput("B")]
+    wanted = [caller.wanted("A", "r", 32, 8), caller.interface.InferRequestedOutput("B")]
     for inputs in ([caller.given("a", "r", 0, 8), sent], [sent, caller.given("a", "r", 0, 8)]):
         result = await caller.does("infer", "pair", inputs, outputs=wanted)
         np.testing.assert_array_equal(content(handle, 32, (2,)), ROW[0, :2])
@@ -119,8 +121,8 @@ async def test_outputs_may_not_overlap(caller: Caller, place: tuple[Any, ...], o
 
 async def test_one_output_has_one_form(caller: Caller) -> None:
     await caller.region("r")
-    wanted = caller.face.InferRequestedOutput("y", class_count=1)
-    if caller.face is triton_http:
+    wanted = caller.interface.InferRequestedOutput("y", class_count=1)
+    if caller.interface is triton_http:
         wanted._parameters |= {"shared_memory_region": "r", "shared_memory_byte_size": 16}
     else:
         wanted._output.parameters["shared_memory_region"].string_param = "r"

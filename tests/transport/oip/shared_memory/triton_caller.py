@@ -24,7 +24,7 @@ LIMIT_S = 30.0
 class Caller:
     """One of Triton's clients. Its calls block, so they run on threads, each with a connection of its own."""
 
-    face: ModuleType
+    interface: ModuleType
     address: str
     handles: list[Any] = field(default_factory=list[Any])
 
@@ -43,13 +43,13 @@ class Caller:
 
     def given(self, name: str, region: str, offset: int = 0, byte_size: int = 16, datatype: str = "FP32") -> Any:
         """Describe an input that is in a region."""
-        made = self.face.InferInput(name, [1, 4] if name == "x" else [2], datatype)
+        made = self.interface.InferInput(name, [1, 4] if name == "x" else [2], datatype)
         made.set_shared_memory(region, byte_size, offset)
         return made
 
     def wanted(self, name: str, region: str, offset: int = 0, byte_size: int = 16) -> Any:
         """Describe an output that is to be written to a region."""
-        made = self.face.InferRequestedOutput(name)
+        made = self.interface.InferRequestedOutput(name)
         made.set_shared_memory(region, byte_size, offset)
         return made
 
@@ -57,14 +57,14 @@ class Caller:
         """Call a method of Triton's client."""
 
         def call() -> Any:
-            with self.face.InferenceServerClient(self.address) as client:
+            with self.interface.InferenceServerClient(self.address) as client:
                 return getattr(client, method)(*arguments, **options)
 
         return await asyncio.to_thread(call)
 
     async def status(self, name: str = "") -> dict[str, tuple[str, int, int]]:
         """Give key, offset and size of each region."""
-        if self.face is triton_http:
+        if self.interface is triton_http:
             regions = await self.does("get_system_shared_memory_status", name)
             return {r["name"]: (r["key"], r["offset"], r["byte_size"]) for r in regions}
         status = await self.does("get_system_shared_memory_status", name)
@@ -85,7 +85,7 @@ class Caller:
     def parameters(self, result: Any, name: str) -> dict[str, Any]:
         """Give an output's parameters in an answer that has nothing else of it."""
         output = result.get_output(name)
-        if self.face is triton_http:
+        if self.interface is triton_http:
             assert "data" not in output
             assert output["parameters"].pop("binary_data_size") == 0
             return output["parameters"]

@@ -35,7 +35,7 @@ _FURTHER_HEADER_BYTES = 4096
 _NOT_GRPC = write_block([(b":status", b"415")])
 
 
-class Switchboard:
+class Dispatcher:
     """Begins calls as their headers come, and knows the running ones."""
 
     def __init__(self, methods: Mapping[str, Method], guard: Guard, most_message_bytes: int) -> None:
@@ -45,7 +45,7 @@ class Switchboard:
         self._connections: WeakSet[CallSurroundings] = WeakSet()
 
     def __repr__(self) -> str:
-        return f"<Switchboard: {len(self._methods)} methods, {len(self._calls)} calls>"
+        return f"<Dispatcher: {len(self._methods)} methods, {len(self._calls)} calls>"
 
     def connect(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection."""
