@@ -68,3 +68,19 @@ def test_a_port_where_nobody_listens_is_told_by_an_end(listener: socket.socket) 
         listener.close()
         with closing(socket.create_connection((HOST, port), LIMIT_S)) as near, suppress(ConnectionResetError):
             assert received(near) == b""
+
+
+def test_what_is_on_its_way_to_who_has_gone_is_dropped(
+    listener: socket.socket, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Wire(20, 1_000).to(listener.getsockname()[1]) as port:
+        with closing(socket.create_connection((HOST, port), LIMIT_S)) as near:
+            near.sendall(b"come")
+            far, _ = listener.accept()
+            assert far.recv(4) == b"come"
+            far.sendall(LONG[: 1 << 20])
+        with closing(far), suppress(ConnectionResetError):
+            assert received(far) == b""
+        with closing(socket.create_connection((HOST, port), LIMIT_S)):
+            listener.accept()[0].close()
+    assert capfd.readouterr().err == ""

@@ -125,9 +125,12 @@ class End(asyncio.Protocol):
         if not data:
             self._other._transport.close()
             return
-        self._other._transport.write(data)
         self._bytes_on_wire -= len(data)
-        if self._bytes_on_wire <= _MOST_ON_WIRE and not self._transport.is_reading():
+        if self._other._transport.is_closing():
+            # Nobody is there any more to take it.
+            return
+        self._other._transport.write(data)
+        if self._bytes_on_wire <= _MOST_ON_WIRE and not (self._transport.is_closing() or self._transport.is_reading()):
             self._transport.resume_reading()
 
 

@@ -102,6 +102,8 @@ class Incoming:
         finally:
             with self._turn:
                 self._messages.close()
+                # It belongs to the stream, which has this: only garbage collection would free that cycle.
+                self._take = _not_any_more
 
     def is_here(self) -> bool:
         """Whether the calling thread receives, so that it must not wait for what comes."""
@@ -203,13 +205,17 @@ class Incoming:
         except (InferwireError, ValueError, KeyError) as error:
             self._failure = error
             return False
-        except BaseException:
-            self._failure = BrokenOff()
+        except BaseException as error:
+            self._failure = BrokenOff(repr(error))
             raise
         finally:
             self._attendant = None
         self.at_risk = ()
         return may_go_on
+
+
+def _not_any_more(message: WireBytes) -> None:
+    """Stand in for `take` once no more messages come."""
 
 
 def _has_cores() -> bool:

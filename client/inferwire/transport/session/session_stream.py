@@ -202,11 +202,12 @@ class SessionStream:
         error: InferwireError = ServerUnavailable(f"the server at {self._address} ended the session")
         try:
             self._incoming.run()
-        except BrokenOff:
-            error = rpc.unavailable(self._address, "a signal handler broke off the receiving of an answer")
+        except BrokenOff as raised:
+            error = rpc.unavailable(self._address, f"the receiving of an answer was broken off by {raised}")
             self._carrier.cancel()
         except InferwireError as raised:
-            error = raised
+            # Its traceback refers to this frame, and so to the stream: only garbage collection would free that cycle.
+            error = raised.with_traceback(None)
             if isinstance(error, Cancelled):
                 # Not by this side: a proxy that gives up a connection reports it like that.
                 error = rpc.unavailable(self._address, str(error))

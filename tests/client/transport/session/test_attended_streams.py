@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from functools import partial
 
@@ -164,6 +166,19 @@ def test_whoever_is_interrupted_as_it_takes_answers_ends_the_stream_for_all(rig:
     for endings in (first, second):
         error = endings.get(timeout=TIMEOUT_S).error
         assert isinstance(error, ov.ServerUnavailable)
-        assert "a signal handler broke off the receiving of an answer" in str(error)
+        assert f"the receiving of an answer was broken off by {raised!r}" in str(error)
     assert rig.carrier.is_cancelled
     assert not rig.stream.is_open
+
+
+def test_one_that_has_ended_is_freed_without_the_garbage_collector(rig: Rig) -> None:
+    rig.stream.close(TIMEOUT_S)
+    # As the writing thread does.
+    list(rig.carrier.messages)
+    gone = weakref.ref(rig.stream)
+    gc.disable()
+    try:
+        del rig.stream
+        assert gone() is None
+    finally:
+        gc.enable()
