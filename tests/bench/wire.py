@@ -130,7 +130,7 @@ class End(asyncio.Protocol):
             # Nobody is there any more to take it.
             return
         self._other._transport.write(data)
-        if self._bytes_on_wire <= _MOST_ON_WIRE and not (self._transport.is_closing() or self._transport.is_reading()):
+        if self._bytes_on_wire <= _MOST_ON_WIRE and not self._transport.is_reading():
             self._transport.resume_reading()
 
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from tests.system.proxy import Proxy
 from tests.system.servers import serving
 
 import inferwire as ov
+from inferwire.transport.executions import WireBytes
+from inferwire.transport.session import incoming
+from inferwire.transport.session.session_stream import SessionStream
 from inferwire_cli.server_process import HOST, ServerProcess, free_ports
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 ROW = np.zeros((1, 64), np.float32)
+CORES = len(os.sched_getaffinity(0))
+LIMIT_S = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +71,49 @@ def test_at_a_unix_socket_it_is_that_of_grpc(server: ServerProcess, file: Path) 
     del server
     assert is_on_socket(f"unix:{file}")
     assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.fixture
+def takers(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The threads that take messages of sessions; every wait of this machine counts as brief."""
+    found: set[int] = set()
+    take = SessionStream._take
+
+    def note_and_take(self: SessionStream, data: WireBytes) -> None:
+        found.add(threading.get_ident())
+        take(self, data)
+
+    monkeypatch.setattr(SessionStream, "_take", note_and_take)
+    monkeypatch.setattr(incoming, "WINDOW_S", 1.0)
+    return found
+
+
+def infer_until(holds: Callable[[], bool], model: ov.CompiledModel) -> None:
+    """Run one inference after another until something holds."""
+    until = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < until, "it does not come about"
+        for _ in range(10):
+            model(ROW)
+
+
+@pytest.mark.skipif(CORES < 2, reason="on a single core, to look for an answer would delay it")
+@pytest.mark.parametrize("way", ["port", "file"])
+def test_who_infers_one_after_the_other_takes_the_answers(
+    server: ServerProcess, file: Path, way: str, takers: set[int]
+) -> None:
+    core = ov.Core(server.grpc_address if way == "port" else f"unix:{file}")
+    infer_until(lambda: threading.get_ident() in takers, core.served_model("digits_mlp"))
+
+
+@pytest.mark.skipif(CORES < 2, reason="on a single core, to look for a request would delay it")
+def test_where_requests_come_soon_the_server_looks_for_the_next(server: ServerProcess) -> None:
+    def has_looked() -> bool:
+        text = httpx.get(f"http://{server.http_address}/metrics").text
+        (seconds,) = re.findall(r"^inferwire_busy_poll_seconds_total (.+)$", text, re.MULTILINE)
+        return float(seconds) > 0
+
+    infer_until(has_looked, ov.Core(server.grpc_address).served_model("digits_mlp"))
 
 
 def test_who_asks_for_grpc_gets_grpc(server: ServerProcess) -> None:

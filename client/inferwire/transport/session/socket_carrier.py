@@ -47,7 +47,7 @@ _AT_ONCE = (getattr(socket, "MSG_DONTWAIT", 0),)
 
 
 class SocketCarrier:
-    """Carries messages over a socket. Any number of threads may send at the same time; one receives."""
+    """Carries messages over a socket. Any number of threads may send at the same time; one at a time receives."""
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ from tests.client.transport.session.peer import END, TIMEOUT_S, Peer, Place
 import inferwire as ov
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.socket_carrier import MOST_JOINED
+from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import Kind, MalformedFrame
 from inferwire_proto.inferwire.v1 import types_pb2
@@ -130,6 +131,17 @@ def test_what_comes_is_given_until_the_server_ends_it(open_peer: Callable[..., P
     threading.Thread(target=say_all, daemon=True).start()
 
     assert [bytes(each) for each in peer.received()] == [b"one", large]
+
+
+def test_a_part_of_a_message_holds_up_nobody(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    received = peer.carrier.receive()
+    message = frames.frame(Kind.MESSAGE, b"whole")
+    peer.socket.sendall(message[:-1])
+    assert next(received) is None
+    peer.socket.sendall(message[-1:])
+    assert next(received) == b"whole"
+    received.close()
 
 
 def test_when_all_is_said_the_server_hears_it_and_then_ends_it(open_peer: Callable[..., Peer]) -> None:
