@@ -56,6 +56,28 @@ def test_an_inference_can_be_interrupted_anywhere(
     assert steps > 20
 
 
+def test_where_the_taking_of_an_answer_was_interrupted_that_it_is_delivered_again_ends_the_inference(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    steps, outcomes = 0, set[bool]()
+    while True:
+        request_.start_async(ONES)
+        with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
+            finish(transport.executions[-1])
+        if interrupt.is_due:
+            break
+        # As a stream does with all executions that were in flight.
+        transport.executions[-1].fail(ov.ServerUnavailable("broken off"))
+        is_answered = True
+        try:
+            assert request_.wait_for(0)
+        except ov.ServerUnavailable:
+            is_answered = False
+        outcomes.add(is_answered)
+        steps += 1
+    assert outcomes == {False, True}
+
+
 def check_free(use: Callable[[], object], failure: str) -> None:
     """Have another thread use something, which never returns where a lock was left taken."""
     other = threading.Thread(target=use, daemon=True)

@@ -132,7 +132,7 @@ def test_a_forked_child_is_kept_waiting_by_none_of_its_parents_threads(forking: 
 INHERITED = """
         from inferwire.requests.run import Run
 
-        run, cancels, parent = Run(is_awaited=True), [], os.getpid()
+        run, cancels, parent = Run(is_synchronous=True), [], os.getpid()
         run.execution = SimpleNamespace(cancel=lambda: cancels.append(os.getpid()))
 
         def stop_in_child():

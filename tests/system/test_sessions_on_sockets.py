@@ -88,22 +88,35 @@ def takers(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     return found
 
 
-def infer_until(holds: Callable[[], bool], model: ov.CompiledModel) -> None:
+def infer(request: ov.InferRequest) -> None:
+    request.infer(ROW)
+
+
+def start_and_wait(request: ov.InferRequest) -> None:
+    request.start_async(ROW)
+    request.wait()
+
+
+def infer_until(
+    holds: Callable[[], bool], model: ov.CompiledModel, use: Callable[[ov.InferRequest], None] = infer
+) -> None:
     """Run one inference after another until something holds."""
+    request = model.create_infer_request()
     until = time.monotonic() + LIMIT_S
     while not holds():
         assert time.monotonic() < until, "it does not come about"
         for _ in range(10):
-            model(ROW)
+            use(request)
 
 
 @pytest.mark.skipif(CORES < 2, reason="on a single core, to look for an answer would delay it")
+@pytest.mark.parametrize("use", [infer, start_and_wait])
 @pytest.mark.parametrize("way", ["port", "file"])
 def test_who_infers_one_after_the_other_takes_the_answers(
-    server: ServerProcess, file: Path, way: str, takers: set[int]
+    server: ServerProcess, file: Path, way: str, use: Callable[[ov.InferRequest], None], takers: set[int]
 ) -> None:
     core = ov.Core(server.grpc_address if way == "port" else f"unix:{file}")
-    infer_until(lambda: threading.get_ident() in takers, core.served_model("digits_mlp"))
+    infer_until(lambda: threading.get_ident() in takers, core.served_model("digits_mlp"), use)
 
 
 @pytest.mark.skipif(CORES < 2, reason="on a single core, to look for a request would delay it")

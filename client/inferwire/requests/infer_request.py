@@ -174,7 +174,7 @@ class InferRequest(TabCompleted, TensorAccess):
                 the connection fails; `inferwire.InferwireError` if the server or network says so.
         """
         results = partial(results_of, self._tensors, share=share_outputs, decode_strings=decode_strings)
-        return self._runs.infer(Run(is_awaited=True), inputs, shares_inputs(share_inputs, shared_memory), results)
+        return self._runs.infer(Run(is_synchronous=True), inputs, shares_inputs(share_inputs, shared_memory), results)
 
     async def infer_async(
         self,

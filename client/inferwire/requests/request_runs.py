@@ -175,8 +175,8 @@ class RequestRuns:
         try:
             run.owner = self._weakly
             run.began = began = perf_counter()
-            is_awaited = run.answer_latch is not None
-            execution = self._model.transport.submit(header, freight.buffers, run.deliver, is_awaited=is_awaited)
+            submit = self._model.transport.submit
+            execution = submit(header, freight.buffers, run.deliver, is_awaited=run.is_awaited)
         except (SessionLost, SessionExpired) as error:
             # It was not sent: its session has gone, and with it the states that the server kept for the request.
             if self.states is None:
@@ -201,7 +201,7 @@ class RequestRuns:
             raise
 
     def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
-        """Take an answer on a thread of the transport. A thread that waits in `infer` does the rest itself."""
+        """Take an answer, on a thread of the transport or one that waits. A call of `infer` does the rest itself."""
         if run.answer_latch is not None:
             if self._state.answer(run, outcome, data):
                 run.answer_latch.set()
@@ -212,6 +212,9 @@ class RequestRuns:
                 CALLBACK_THREADS.run(run.call_back)
             else:
                 run.conclude()
+        elif run.is_awaited:
+            # A signal handler may have raised on the thread that waits, just before it concluded the run.
+            run.conclude()
 
     def give_up(self, run: Run, error: BaseException) -> None:
         """Make the request idle and wake every wait, after an error in any step of an execution.
@@ -227,9 +230,8 @@ class RequestRuns:
         """Wait until an execution has ended and its callback returned; tell whether it has."""
         if timeout_s is None and run.callback_thread == threading.get_ident():
             raise RuntimeError("wait() inside the request's own callback would never return")
-        run.check_awaited()
         with CALLBACK_THREADS.blocking():
-            return run.wait(timeout_s)
+            return run.await_end(timeout_s)
 
     def cancel(self) -> None:
         """Give up the execution that runs, if one does."""

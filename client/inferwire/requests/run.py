@@ -59,7 +59,8 @@ class Run(Latch):
         owner: Gives its request's `RequestRuns`, by a weak reference: an execution in flight does not keep its request.
         on_end: Called when it has ended, successfully or not, to give its request back to the queue or have that done.
             None if the call that started it does so itself.
-        answer_latch: Set by the answer or a cancel; None unless a thread waits for the answer to store it itself.
+        answer_latch: Set by the answer or a cancel; None unless the call that started it waits for the answer and
+            stores it itself.
         error: Why it has no outputs; raised by every wait.
         answer: The answer, until the thread that waits for it has stored it.
         began: When it was handed to the transport, as `time.perf_counter` has it.
@@ -88,16 +89,21 @@ class Run(Latch):
         holder: Holder | None = None,
         on_end: Callable[[Run], object] | None = None,
         *,
-        is_awaited: bool = False,
+        is_synchronous: bool = False,
     ) -> None:
         self.holder = holder
         self.on_end = on_end
-        if is_awaited:
+        if is_synchronous:
             self.answer_latch = Latch()
         self.pid = THIS.pid
 
     def __repr__(self) -> str:
         return f"<Run: {'done' if self.is_set() else 'under way'}{', failed' if self.error else ''}>"
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether only the threads that wait for it learn of its end: there is nothing to call then."""
+        return self.callback is None and self.on_end is None
 
     def deliver(self, outcome: Outcome, data: OutputBytes) -> None:
         """Deliver its answer to its request. If that is gone, drop the answer, and the callback is not called."""
@@ -106,28 +112,33 @@ class Run(Latch):
             owner.take_answer(self, outcome, data)
 
     def await_answer(self) -> None:
-        """Block the thread that stores the answer itself, until the answer is there or the run is cancelled."""
+        """Block the call that stores the answer itself, until the answer is there or the run is cancelled."""
         if self.answer_latch is not None:
             if sys.is_finalizing():
                 raise RuntimeError(FINALIZING)
-            execution = self.execution
-            if execution is None:
-                self.answer_latch.wait()
-            else:
-                execution.await_answer(self.answer_latch)
+            self._await(self.answer_latch, None)
 
-    def check_awaited(self) -> None:
-        """Refuse to wait for an end that no thread of this process will see.
+    def await_end(self, timeout_s: float | None) -> bool:
+        """Wait until it has ended and its callback has returned, at most for `timeout_s`; tell whether it has.
 
         Raises:
-            RuntimeError: If it has not ended, and another process began it or the interpreter shuts down.
+            RuntimeError: If no thread of this process will see its end: another process began it, or the interpreter
+                shuts down.
         """
         if self.is_set():
-            return
+            return True
         if self.pid != THIS.pid:
             raise RuntimeError(FORKED)
         if sys.is_finalizing():
             raise RuntimeError(FINALIZING)
+        return self._await(self, timeout_s) if self.is_awaited else self.wait(timeout_s)
+
+    def _await(self, latch: Latch, timeout_s: float | None) -> bool:
+        """Wait for what its answer sets, perhaps by receiving the answer on the calling thread."""
+        execution = self.execution
+        if execution is None:
+            return latch.wait(timeout_s)
+        return execution.await_answer(latch, self.began, timeout_s)
 
     def call_back(self) -> None:
         """Call back, and then conclude. What the callback raises, every wait raises."""

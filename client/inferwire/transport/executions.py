@@ -184,13 +184,20 @@ Deliver: TypeAlias = Callable[[Outcome, OutputBytes], None]
 """Takes an execution's outcome and the bytes of its outputs, of which there are none with an error."""
 
 
-class Execution(Protocol):
-    """An execution on its way."""
-
-    def await_answer(self, answered: Latch) -> None:
-        """Wait for a latch that its `deliver` sets, if the calling thread has just submitted it as `is_awaited`."""
-        ...
+class Cancellable(Protocol):
+    """What can be given up."""
 
     def cancel(self) -> None:
         """Give it up: nothing is delivered any more. Safe to call from a destructor."""
+        ...
+
+
+class Execution(Cancellable, Protocol):
+    """An execution on its way."""
+
+    def await_answer(self, answered: Latch, began: float, timeout_s: float | None = None) -> bool:
+        """Wait for a latch that its `deliver` sets, at most for `timeout_s`; tell whether it is set.
+
+        For executions that were submitted as `is_awaited`, when `time.perf_counter` had `began`.
+        """
         ...

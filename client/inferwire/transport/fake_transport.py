@@ -58,6 +58,8 @@ class FakeExecution:
         inputs: The inputs' bytes as they were when it was submitted.
         is_cancelled: Whether the client gave it up.
         started: When it was submitted, as `time.perf_counter` has it.
+        is_awaited: Whether nobody wants its outcome but threads that wait for it.
+        waits: The time-outs of those that waited, in seconds.
     """
 
     header: ExecutionHeader
@@ -65,10 +67,14 @@ class FakeExecution:
     deliver: Deliver
     is_cancelled: bool = False
     started: float = field(default_factory=perf_counter)
+    is_awaited: bool = False
+    waits: list[float | None] = field(default_factory=list[float | None])
 
-    def await_answer(self, answered: Latch) -> None:
+    def await_answer(self, answered: Latch, began: float, timeout_s: float | None = None) -> bool:
         """Wait until the test, or `answer`, has ended it."""
-        answered.wait()
+        del began
+        self.waits.append(timeout_s)
+        return answered.wait(timeout_s)
 
     def cancel(self) -> None:
         """Note that the client gave it up."""
@@ -230,8 +236,7 @@ class FakeTransport:
         is_awaited: bool = False,
     ) -> FakeExecution:
         """Keep an execution for the test, or have `answer` end it."""
-        del is_awaited
-        execution = FakeExecution(header, tuple(map(bytes, inputs)), deliver)
+        execution = FakeExecution(header, tuple(map(bytes, inputs)), deliver, is_awaited=is_awaited)
         self.executions.append(execution)
         if self.answer is not None:
             self.answer(execution)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import grpc
 
 from inferwire.errors import InferwireError, error_of
-from inferwire.latch import Latch
 from inferwire.transport import codec, rpc
 from inferwire.transport.executions import Deliver, Outcome, OutputBytes, WireBytes
 from inferwire.transport.session.stream_execution import not_taken
@@ -35,10 +34,6 @@ class LargeExecution:
         message = raw_fields.join(request, inputs)
         with rpc.as_own_errors(self._address):
             self._call = rpc.start_unary(self._channel, "InferenceService.Infer", message, self._metadata, self._end)
-
-    def await_answer(self, answered: Latch) -> None:
-        """Wait for the answer."""
-        answered.wait()
 
     def cancel(self) -> None:
         """Drop the outcome and tell the server."""

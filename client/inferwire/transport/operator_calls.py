@@ -16,7 +16,7 @@ from inferwire.transport.address import Address
 from inferwire.transport.channel import open_channel
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import ModelDescription
-from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, WireBytes
+from inferwire.transport.executions import Cancellable, Deliver, ExecutionHeader, WireBytes
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.served_models import ModelStatus
 from inferwire.transport.timeouts import Timeouts
@@ -82,7 +82,7 @@ class OperatorCalls:
         """Unload a model; return when it has run the jobs it had."""
         self._call("ModelService.UnloadModel", pb.UnloadModelRequest(name=name), pb.UnloadModelResponse)
 
-    def infer(self, header: ExecutionHeader, inputs: Sequence[WireBytes], deliver: Deliver) -> Execution:
+    def infer(self, header: ExecutionHeader, inputs: Sequence[WireBytes], deliver: Deliver) -> Cancellable:
         """Start an inference as a call of its own. `deliver` is called once, on a thread of gRPC's."""
         execution = LargeExecution(self._channel, self._address, self._metadata, deliver)
         execution.start(codec.encode_header(header), inputs)

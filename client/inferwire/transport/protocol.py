@@ -126,8 +126,9 @@ class Transport(Protocol):
     ) -> Execution:
         """Send an execution. `deliver` is called once, and must be quick.
 
-        It is called on a thread of the transport or, with `is_awaited`, perhaps on the calling thread as that waits in
-        `Execution.await_answer`, which it does next.
+        It is called on a thread of the transport or, with `is_awaited`, perhaps on one that waits in
+        `Execution.await_answer`. Nothing else then wants to know the outcome soon: if no thread waits, it may be
+        delivered some hundredths of a second late.
         The buffers must not change before the outcome is delivered. Unless `is_ready`, this waits for a connection,
         and for the model to be compiled again. If the connection is lost, a retryable execution is sent once more on a
         new one.

@@ -14,7 +14,7 @@ from typing import Protocol
 from inferwire.errors import LOST, InferwireError, QueueFull, ServerUnavailable, lost_under_way
 from inferwire.latch import Latch
 from inferwire.process import THIS
-from inferwire.transport.executions import Deliver, Execution, ExecutionHeader, Outcome, OutputBytes, WireBytes
+from inferwire.transport.executions import Cancellable, Deliver, ExecutionHeader, Outcome, OutputBytes, WireBytes
 from inferwire.transport.link import Link
 from inferwire.transport.session.stream_execution import StreamExecution, not_taken
 
@@ -32,7 +32,7 @@ class Submission(StreamExecution):
     """
 
     link: Link | None = None
-    large: Execution | None = None
+    large: Cancellable | None = None
     was_sent = False
     is_given_up = False
     needs_room = False
@@ -71,12 +71,11 @@ class Submission(StreamExecution):
         if self.is_given_up:
             self.cancel()
 
-    def await_answer(self, answered: Latch) -> None:
-        """Wait for the answer, which the calling thread may receive from the stream itself."""
-        if self.large is not None:
-            self.large.await_answer(answered)
-        elif self.link is not None:
-            self.link.stream.attend(answered)
+    def await_answer(self, answered: Latch, began: float, timeout_s: float | None = None) -> bool:
+        """Wait for the answer, which the calling thread may receive itself if it comes on a stream."""
+        if self.large is not None or self.link is None:
+            return answered.wait(timeout_s)
+        return self.link.stream.attend(answered, began, timeout_s)
 
     def take(self, outcome: Outcome, data: OutputBytes) -> None:
         """Take the outcome of one sending."""

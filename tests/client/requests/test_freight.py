@@ -159,13 +159,13 @@ def stored(run: Run, outcome: Outcome, data: OutputBytes) -> None:
     del run, outcome
 
 
-@pytest.mark.parametrize("is_awaited", [False, True])
-def test_what_was_answered_leads_back_to_nothing_on_the_transport(*, is_awaited: bool) -> None:
-    state, run = RequestState(), Run(is_awaited=is_awaited)
+@pytest.mark.parametrize("is_synchronous", [False, True])
+def test_what_was_answered_leads_back_to_nothing_on_the_transport(*, is_synchronous: bool) -> None:
+    state, run = RequestState(), Run(is_synchronous=is_synchronous)
     run.execution = execution = FakeExecution(HEADER, (), deaf)
     state.claim(run)
     state.begin(run)
-    if is_awaited:
+    if is_synchronous:
         assert state.answer(run, Outcome(), ())
     else:
         assert state.finish(run, Outcome(), (), stored)

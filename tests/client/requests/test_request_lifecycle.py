@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,49 @@ def test_results_are_there_once_the_answer_is(
     assert request_.latency == 2.0
     assert (request_.timings.queue_ms, request_.timings.server_ms) == (1, 4)
     assert request_.timings.wire_ms == pytest.approx(8, abs=1)
+
+
+@pytest.mark.parametrize("timeout_ms", [None, 0, 1500])
+def test_whoever_waits_for_what_nobody_else_wants_may_receive_the_answer(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish, timeout_ms: int | None
+) -> None:
+    request_.start_async(ONES)
+    (execution,) = transport.executions
+    assert execution.is_awaited
+    with DaemonThreads() as beside:
+        waiting = beside.submit(request_.wait if timeout_ms is None else lambda: request_.wait_for(timeout_ms))
+        while not execution.waits:
+            time.sleep(0.001)
+        finish(execution)
+        waiting.result(TIMEOUT_S)
+    assert execution.waits == [None if timeout_ms is None else timeout_ms / 1000]
+    request_.wait()
+    assert len(execution.waits) == 1
+
+
+WANTED: dict[str, Callable[[ov.CompiledModel, ov.InferRequest], tuple[Any, None, ov.InferRequest]]] = {
+    "a request with a callback": lambda _, r: (r.set_callback(print, None), r.start_async(ONES), r),
+    "a queue's job": lambda m, _: (queue := ov.AsyncInferQueue(m, 1), queue.start_async(ONES), queue[0]),
+    "a queue's request": lambda m, _: (queue := ov.AsyncInferQueue(m, 1), queue[0].start_async(ONES), queue[0]),
+}
+
+
+@pytest.mark.parametrize("start", WANTED.values(), ids=WANTED.keys())
+def test_what_is_to_be_called_by_an_answer_does_not_leave_that_to_who_waits(
+    transport: FakeTransport,
+    compiled: ov.CompiledModel,
+    request_: ov.InferRequest,
+    finish: Finish,
+    start: Callable[[ov.CompiledModel, ov.InferRequest], tuple[object, object, ov.InferRequest]],
+) -> None:
+    queue, _, request = start(compiled, request_)
+    (execution,) = transport.executions
+    assert not execution.is_awaited
+    assert not request.wait_for(0)
+    finish(execution)
+    request.wait()
+    assert execution.waits == []
+    del queue
 
 
 BUSY_CALLS: dict[str, Callable[[Any], object]] = {

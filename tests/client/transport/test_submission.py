@@ -13,6 +13,7 @@ import pytest
 from tests.client.transport.endings import Endings
 
 from inferwire.errors import InferenceFailed, QueueFull, ServerUnavailable, ShuttingDown
+from inferwire.latch import Latch
 from inferwire.transport.executions import (
     ExecutionHeader,
     Outcome,
@@ -123,6 +124,30 @@ def test_one_that_is_given_up_while_it_is_sent_again_takes_back_nothing_of_anoth
     client.submission.send(Doing(lambda: setattr(client.submission, "id", 7), client), link)
     client.submission.send(Doing(client.submission.cancel, client), link)
     assert taken_back == [0, 0], "7 was its id on the stream before"
+
+
+def test_who_waits_for_what_was_sent_on_a_stream_attends_that_for_as_long(client: Client) -> None:
+    attended: list[tuple[Latch, float, float | None]] = []
+
+    def attend(answered: Latch, began: float, timeout_s: float | None) -> bool:
+        attended.append((answered, began, timeout_s))
+        return answered.is_set()
+
+    link: Any = SimpleNamespace(stream=SimpleNamespace(attend=attend))
+    client.submission.send(client, link)
+    latch = Latch()
+    for timeout_s in (0.5, None):
+        assert not client.submission.await_answer(latch, 100.0, timeout_s)
+    assert attended == [(latch, 100.0, 0.5), (latch, 100.0, None)]
+
+
+def test_who_waits_for_what_was_sent_as_a_call_of_its_own_attends_no_stream(client: Client) -> None:
+    call = FakeExecution(HEADER, (), client.take)
+    client.submission.send(Doing(lambda: setattr(client.submission, "large", call), client), client.link)
+    latch = Latch()
+    assert not client.submission.await_answer(latch, 100.0, 0)
+    latch.set()
+    assert client.submission.await_answer(latch, 100.0)
 
 
 def test_who_comes_while_a_server_is_looked_for_in_vain_is_told_what_came_of_that(client: Client) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -25,7 +26,8 @@ WINDOW_S = 0.0005
 """A wait for an answer is brief if it is over within this time; a waiting thread looks for its answer no longer."""
 
 STAND_BY_S = 0.01
-"""How long the reading thread stands by with no thread that waits. A lost connection is noticed after that."""
+"""How long the reading thread stands by with no thread that waits. What no thread waits for is noticed after that: an
+answer, or the loss of the connection."""
 
 LEAST_BRIEF = 4
 """How many brief waits there have to be, one right after the other, before the reading thread stands by."""
@@ -76,6 +78,8 @@ class Incoming:
         # Held by the thread that receives.
         self._turn = threading.Lock()
         self._wakes: SimpleQueue[None] = SimpleQueue()
+        # Messages that waiting threads have received and left to the reading thread.
+        self._left: deque[WireBytes] = deque()
         self._failure: Exception | None = None
         self._reader: int | None = None
         self._attendant: int | None = None
@@ -113,27 +117,35 @@ class Incoming:
         """Whether a message is being taken on a waiting thread."""
         return self._attendant is not None
 
-    def attend(self, answered: Latch) -> None:
+    def attend(self, answered: Latch, began: float, timeout_s: float | None = None) -> bool:
         """Wait for an answer, receiving it on the calling thread if the reading thread stands by.
 
-        To be called right after the execution was sent, as the only one of the calling thread.
+        Args:
+            answered: Set when the answer is taken.
+            began: When the execution was sent, by the clock.
+            timeout_s: How long to wait at most. With it, the calling thread takes only what has come already.
+
+        Returns:
+            Whether the answer was taken.
 
         Raises:
             BaseException: What a signal handler raises.
         """
-        began = self._clock()
         if self.stands_by:
-            self._receive_until(answered, began + WINDOW_S)
-            if self._pending:
-                # Its own answer may be among those that are due.
+            self._receive_until(answered, self._clock() + WINDOW_S if timeout_s is None else began)
+            if not answered.is_set():
                 self.resume()
-            answered.wait()
-            return
-        answered.wait()
-        if self._has_come is not None:
+            return answered.wait(timeout_s)
+        was_taken = answered.wait(timeout_s)
+        if self._has_come is not None and timeout_s is None:
             ended = self._clock()
             is_brief = ended - began < WINDOW_S and began - self._ended_at < self._stand_by_s
             self._brief, self._ended_at = self._brief + 1 if is_brief else 0, ended
+        return was_taken
+
+    def leave(self, message: WireBytes) -> None:
+        """Leave a message to the reading thread. For `take`, if it is called on a waiting thread."""
+        self._left.append(message)
 
     def resume(self) -> None:
         """Have the reading thread receive again: answers are due that no waiting thread receives."""
@@ -145,6 +157,9 @@ class Incoming:
     def _go_on(self) -> bool:
         """Receive once, waiting for it; return False at the end."""
         with self._turn:
+            if self._left:
+                self._take(self._left.popleft())
+                return True
             if self._failure is not None:
                 raise self._failure
             return self._receive()
@@ -163,8 +178,11 @@ class Incoming:
         self.stands_by = True
         # Executions are added to `pending`, and then `resume` looks at the flag. We set that and then look at
         # `pending`, so that one of us sees the other.
+        if self._pending:
+            self.stands_by = False
+            return
         attended = -1
-        while not self._pending and attended != self._attended:
+        while attended != self._attended:
             attended = self._attended
             with suppress(Empty):
                 self._wakes.get(timeout=self._stand_by_s)
@@ -193,7 +211,7 @@ class Incoming:
                 self._turn.release()
 
     def _receive_here(self) -> bool:
-        """Receive once, on a waiting thread; return False at the end, which is for the reading thread to tell everyone.
+        """Receive once, on a waiting thread; return False if what follows is for the reading thread, as the end is.
 
         A signal handler may raise in any step. A part of a message may be lost then, or an answer that is not delivered
         yet, and with it the stream.
@@ -201,7 +219,7 @@ class Incoming:
         self.at_risk = tuple(self._pending.values())
         try:
             self._attendant = threading.get_ident()
-            may_go_on = self._receive()
+            may_go_on = self._receive() and not self._left
         except (InferwireError, ValueError, KeyError) as error:
             self._failure = error
             return False

@@ -103,9 +103,9 @@ class SessionStream:
         if self._incoming.stands_by and not execution.is_awaited:
             self._incoming.resume()
 
-    def attend(self, answered: Latch) -> None:
-        """Wait for the answer to an execution that the calling thread has just submitted and that `is_awaited`."""
-        self._incoming.attend(answered)
+    def attend(self, answered: Latch, began: float, timeout_s: float | None = None) -> bool:
+        """Wait for the answer to an execution that `is_awaited` and was submitted at `began`; tell whether it came."""
+        return self._incoming.attend(answered, began, timeout_s)
 
     def _undo(self, execution: StreamExecution, sending: _Sending | None) -> None:
         """Drop an execution whose thread was interrupted while putting or sending it, and leave nothing half done."""
@@ -227,12 +227,20 @@ class SessionStream:
         if message.HasField("welcome"):
             self._set_limits(message.welcome)
             self._welcomed.set()
+        if self._incoming.is_attended() and not self._are_awaited(message):
+            self._incoming.leave(data)
+            return
         taken = 0
         for result in message.results:
             buffers = raw[taken : taken + codec.count_sent(result)]
             taken += len(buffers)
             self._answer(result, buffers)
         self._outgoing.answers_came()
+
+    def _are_awaited(self, message: SessionResponse) -> bool:
+        """Whether it has answers only to executions for which threads wait."""
+        pending = self._pending
+        return all(id_ not in pending or pending[id_].is_awaited for result in message.results for id_ in result.ids)
 
     def _answer(self, result: ExecutionResult, raw: Sequence[WireBytes]) -> None:
         """Deliver a result to each of its executions.

@@ -93,7 +93,7 @@ class StreamExecution:
     Attributes:
         inputs: The bytes of its inputs.
         deliver: Called with its outcome.
-        is_awaited: Whether the thread that submits it then waits for its outcome, with `SessionStream.attend`.
+        is_awaited: Whether nobody wants its outcome but threads that wait for it, with `SessionStream.attend`.
         id: Its number on the stream. This and the attributes below belong to its latest sending.
         encoded: Its header on that stream.
         byte_size: How many bytes of its inputs are sent.

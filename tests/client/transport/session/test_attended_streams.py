@@ -23,11 +23,12 @@ from inferwire.transport.session.stream_execution import EncodedHeader, StreamEx
 from inferwire_proto.inferwire.v1.inference_pb2 import ExecutionResult, SessionHello, SessionResponse
 
 FOR_EVER_S = 60.0
+NOW = 100.0
 HEADER = EncodedHeader(b"")
 
 
 class Awaited(StreamExecution):
-    """An execution that the thread which submits it waits for.
+    """An execution that a thread waits for.
 
     Attributes:
         answered: Set once it is delivered.
@@ -50,20 +51,25 @@ class Awaited(StreamExecution):
 
 
 class Rig:
-    """A stream whose reading thread stands by until it is called, and the carrier."""
+    """A stream whose reading thread stands by until it is called, and the carrier.
+
+    Attributes:
+        on_look: Called when a waiting thread looks whether anything has come.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made: list[Incoming] = []
 
         def make(*parts: object) -> Incoming:
             """Time stands still, so that all waits are brief, and no look for an answer is the last."""
-            timeless = partial(Incoming, clock=lambda: 100.0, stand_by_s=FOR_EVER_S)
+            timeless = partial(Incoming, clock=lambda: NOW, stand_by_s=FOR_EVER_S)
             made.append(timeless(*parts))  # pyright: ignore[reportArgumentType]
             return made[0]
 
         monkeypatch.setattr(session_stream, "Incoming", make)
         self.carrier = FakeCarrier()
-        self.carrier.has_come = lambda: not self.carrier.incoming.empty()
+        self.carrier.has_come = self._has_come
+        self.on_look: Callable[[], object] = lambda: None
         self.stream = SessionStream(self.carrier, "fake", SessionHello(), TIMEOUT_S)
         (self.incoming,) = made
         paused = threading.Event()
@@ -74,11 +80,15 @@ class Rig:
             paused.wait(0.001)
         assert self.incoming.stands_by
 
+    def _has_come(self) -> bool:
+        self.on_look()
+        return not self.carrier.incoming.empty()
+
     def infer(self, execution: Awaited) -> None:
         """Submit an execution and wait for its answer, which comes."""
         self.stream.submit(execution, HEADER, 0)
         self.answer(execution)
-        self.stream.attend(execution.answered)
+        self.stream.attend(execution.answered, NOW)
 
     def answer(self, *executions: StreamExecution) -> None:
         """Have answers come, in one message."""
@@ -86,7 +96,7 @@ class Rig:
         self.carrier.incoming.put(SessionResponse(results=results).SerializeToString())
 
     def submit(self) -> tuple[StreamExecution, Endings]:
-        """Submit an execution that nobody waits for at once, as if it had been before the others."""
+        """Submit an execution that a thread will wait for."""
         endings = Endings()
         execution = StreamExecution((), endings.take)
         execution.is_awaited = True
@@ -113,6 +123,50 @@ def test_what_nobody_waits_for_at_once_is_read(rig: Rig) -> None:
     rig.stream.submit(execution, HEADER, 0)
     rig.answer(execution)
     assert endings.get(timeout=TIMEOUT_S).error is None
+
+
+def test_what_comes_with_an_answer_that_nobody_waits_for_is_left_to_the_reading_thread(rig: Rig) -> None:
+    takers: list[int] = []
+    other = StreamExecution((), lambda outcome, data: takers.append(threading.get_ident()))
+    own = Awaited(lambda: takers.append(own.taker))
+
+    def answer_both() -> None:
+        rig.on_look = lambda: None
+        rig.stream.submit(other, HEADER, 0)
+        rig.answer(own, other)
+
+    rig.on_look = answer_both
+    rig.stream.submit(own, HEADER, 0)
+    assert rig.stream.attend(own.answered, NOW)
+    # It takes the message as a whole.
+    rig.stream.close(TIMEOUT_S)
+    assert len(takers) == 2
+    assert threading.get_ident() not in takers
+
+
+def test_what_was_cancelled_is_nobodys_when_its_answer_comes(rig: Rig) -> None:
+    cancelled, own = Awaited(), Awaited()
+
+    def answer_both() -> None:
+        rig.on_look = lambda: None
+        rig.stream.cancel(cancelled)
+        rig.answer(own, cancelled)
+
+    for execution in (cancelled, own):
+        rig.stream.submit(execution, HEADER, 0)
+    rig.on_look = answer_both
+    assert rig.stream.attend(own.answered, NOW)
+    assert own.taker == threading.get_ident()
+    assert not cancelled.answered.is_set()
+    assert rig.stream.is_open
+
+
+def test_a_wait_may_have_a_time_out(rig: Rig) -> None:
+    execution = Awaited()
+    rig.stream.submit(execution, HEADER, 0)
+    assert not rig.stream.attend(execution.answered, NOW, 0)
+    rig.answer(execution)
+    assert rig.stream.attend(execution.answered, NOW, TIMEOUT_S)
 
 
 def test_the_answer_to_what_was_cancelled_is_read(rig: Rig) -> None:
@@ -161,7 +215,7 @@ def test_whoever_is_interrupted_as_it_takes_answers_ends_the_stream_for_all(rig:
     rig.stream.submit(own, HEADER, 0)
     rig.answer(*others, own)
     with pytest.raises(type(raised)):
-        rig.stream.attend(own.answered)
+        rig.stream.attend(own.answered, NOW)
     rig.stream.cancel(own)
     for endings in (first, second):
         error = endings.get(timeout=TIMEOUT_S).error

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator, Hashable
 from contextlib import suppress
 from enum import Enum, auto
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 import pytest
 from tests.client.interrupt import Interrupt
@@ -33,6 +33,10 @@ class End(Enum):
 
 
 END = End.END
+
+
+class LeftError(Exception):
+    """Raised by what is left to another thread."""
 
 
 class Line:
@@ -81,7 +85,10 @@ class Line:
     def _take(self, message: WireBytes) -> None:
         name = bytes(message)
         self.takers.append((name, ME()))
-        self.on_take(name)
+        try:
+            self.on_take(name)
+        except LeftError:
+            return
         self.pending.pop(name)
         self.answered[name].set()
 
@@ -91,9 +98,15 @@ class Line:
         self.answered[name] = latch = Latch()
         return latch
 
-    def wait(self, takes_s: float = 0.0) -> int:
+    def attend(self, latch: Latch, began: float | None = None, timeout_s: float | None = None) -> bool:
+        """Wait for the answer to an execution that was sent now, or when it `began`."""
+        return self.incoming.attend(latch, self.now if began is None else began, timeout_s)
+
+    def wait(self, takes_s: float = 0.0, sent_before_s: float = 0.0) -> int:
         """Wait for an answer that comes after so long, and tell which thread took it."""
         latch = self.submit()
+        began = self.now
+        self.now += sent_before_s
         waiting = threading.Event()
 
         def answer() -> None:
@@ -106,8 +119,7 @@ class Line:
             self.on_look = waiting.set
             if not self.incoming.stands_by:
                 waiting.set()
-            self.incoming.attend(latch)
-        assert latch.is_set()
+            assert self.attend(latch, began)
         return self.takers[-1][1]
 
     def stand_by(self) -> None:
@@ -151,6 +163,11 @@ def test_where_waits_are_long_the_reading_thread_receives(line: Line) -> None:
         assert line.wait(WINDOW_S * 2) == line.reader
 
 
+def test_where_other_work_is_done_before_the_wait_the_reading_thread_receives(line: Line) -> None:
+    for _ in range(3 * LEAST_BRIEF):
+        assert line.wait(sent_before_s=WINDOW_S * 2) == line.reader
+
+
 def test_where_waits_are_seldom_the_reading_thread_receives(line: Line) -> None:
     for _ in range(3 * LEAST_BRIEF):
         line.now += FOR_EVER_S * 2
@@ -172,7 +189,7 @@ def test_who_has_looked_for_long_enough_leaves_it_to_the_reading_thread(line: Li
     line.on_look = be_late
     with DaemonThreads() as beside:
         beside.submit(answer_to_the_reader)
-        line.incoming.attend(latch)
+        line.attend(latch)
     assert line.takers[-1][1] == line.reader
 
 
@@ -189,6 +206,39 @@ def test_the_reading_thread_stands_by_for_no_longer_than_a_moment() -> None:
     assert not line.incoming.stands_by
 
 
+class Ticks(SimpleQueue[Empty | None]):
+    """Where the reading thread waits while it stands by. Its time-outs come where the test says so."""
+
+    def __init__(self) -> None:
+        self.gets = 0
+
+    def get(self, block: bool = True, timeout: float | None = None) -> None:
+        """Give what is put, or raise it."""
+        del block, timeout
+        self.gets += 1
+        got = super().get()
+        if got is not None:
+            raise got
+
+
+def test_the_reading_thread_stands_by_for_as_long_as_threads_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = Ticks()
+    monkeypatch.setattr(incoming, "SimpleQueue", lambda: ticks)
+    line = Line()
+    line.stand_by()
+    line.submit(b"in flight")
+    for gets in range(2, 5):
+        line.wait_until(lambda: ticks.gets == gets - 1)  # noqa: B023 - called here
+        line.wait()
+        ticks.put(Empty())
+        line.wait_until(lambda: ticks.gets == gets)  # noqa: B023
+        assert line.incoming.stands_by
+    ticks.put(Empty())
+    line.came.put(b"in flight")
+    assert line.answered[b"in flight"].wait(TIMEOUT_S)
+    assert not line.incoming.stands_by
+
+
 def test_the_reading_thread_does_not_stand_by_while_others_are_in_flight(line: Line) -> None:
     line.now += FOR_EVER_S
     for _ in range(LEAST_BRIEF + 1):
@@ -200,15 +250,70 @@ def test_the_reading_thread_does_not_stand_by_while_others_are_in_flight(line: L
     assert line.takers[-1] == (b"other", line.reader)
 
 
-def test_while_others_are_in_flight_the_reading_thread_receives(line: Line) -> None:
+def test_of_two_in_flight_each_is_received_where_it_is_waited_for(line: Line) -> None:
     line.stand_by()
-    latch, other = line.submit(), line.submit(b"other")
-    line.came.put(b"answer")
-    line.incoming.attend(latch)
-    assert line.takers[-1] == (b"answer", ME())
+    for _ in range(3):
+        first, second = line.submit(b"first"), line.submit(b"second")
+        line.came.put(b"first")
+        assert line.attend(first)
+        line.came.put(b"second")
+        assert line.attend(second)
+        assert line.takers[-2:] == [(b"first", ME()), (b"second", ME())]
+    assert line.incoming.stands_by
+
+
+def test_those_in_flight_only_delay_that_the_reading_thread_stands_by(line: Line) -> None:
+    line.now += FOR_EVER_S
+    other = line.submit(b"other")
+    for _ in range(2 * LEAST_BRIEF):
+        assert line.wait() == line.reader
     line.came.put(b"other")
     assert other.wait(TIMEOUT_S)
-    assert line.takers[-1] == (b"other", line.reader)
+    line.wait_until(lambda: line.incoming.stands_by)
+
+
+def test_a_wait_with_a_time_out_takes_what_has_come(line: Line) -> None:
+    line.stand_by()
+    latch = line.submit()
+    line.came.put(b"answer")
+    assert line.attend(latch, timeout_s=0)
+    assert line.takers[-1] == (b"answer", ME())
+    assert line.incoming.stands_by
+
+
+def test_a_wait_with_a_time_out_leaves_what_has_not_come_to_the_reading_thread(line: Line) -> None:
+    line.stand_by()
+    latch = line.submit()
+    assert not line.attend(latch, timeout_s=0)
+    line.came.put(b"answer")
+    assert line.attend(latch, timeout_s=TIMEOUT_S)
+    assert line.takers[-1] == (b"answer", line.reader)
+
+
+def test_waits_with_a_time_out_do_not_have_the_reading_thread_stand_by(line: Line) -> None:
+    for _ in range(3 * LEAST_BRIEF):
+        latch = line.submit()
+        line.came.put(b"answer")
+        assert line.attend(latch, timeout_s=TIMEOUT_S)
+        assert line.takers[-1] == (b"answer", line.reader)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_a_waiting_thread_leaves_the_reading_thread_takes(line: Line, *, ends: bool) -> None:
+    def leave(name: bytes) -> None:
+        line.on_take = lambda _: None
+        line.incoming.leave(name)
+        if ends:
+            line.came.put(END)
+        raise LeftError
+
+    line.stand_by()
+    latch = line.submit()
+    line.on_take = leave
+    line.came.put(b"answer")
+    assert line.attend(latch)
+    assert [name for name, _ in line.takers[-2:]] == [b"answer", b"answer"]
+    assert line.takers[-1][1] == line.reader
 
 
 def test_of_two_that_wait_one_receives_and_the_other_is_woken(line: Line) -> None:
@@ -222,9 +327,9 @@ def test_of_two_that_wait_one_receives_and_the_other_is_woken(line: Line) -> Non
 
     line.on_look = look
     with DaemonThreads() as beside:
-        attending = [beside.submit(line.incoming.attend, first)]
+        attending = [beside.submit(line.attend, first)]
         assert is_looking.wait(TIMEOUT_S)
-        attending.append(beside.submit(line.incoming.attend, second))
+        attending.append(beside.submit(line.attend, second))
         line.wait_until(lambda: not line.incoming.stands_by)
         for name in (b"first", b"second"):
             line.came.put(name)
@@ -247,7 +352,7 @@ def test_a_part_of_a_message_is_waited_for_no_longer_than_nothing(line: Line) ->
 
     line.on_look = have_a_part
     with DaemonThreads() as beside:
-        attending = beside.submit(line.incoming.attend, latch)
+        attending = beside.submit(line.attend, latch)
         line.wait_until(lambda: not line.incoming.stands_by)
         line.came.put(b"answer")
         attending.result(TIMEOUT_S)
@@ -260,7 +365,7 @@ def test_what_ends_the_stream_is_for_the_reading_thread_to_tell(line: Line, erro
     latch = line.submit()
     line.came.put(error)
     with DaemonThreads() as beside:
-        attending = beside.submit(line.incoming.attend, latch)
+        attending = beside.submit(line.attend, latch)
         assert line.reading.exception(TIMEOUT_S) is error
         assert not attending.done()
         latch.set()
@@ -272,7 +377,7 @@ def test_the_end_of_the_stream_is_the_reading_threads(line: Line) -> None:
     latch = line.submit()
     line.came.put(END)
     with DaemonThreads() as beside:
-        attending = beside.submit(line.incoming.attend, latch)
+        attending = beside.submit(line.attend, latch)
         line.reading.result(TIMEOUT_S)
         assert not attending.done()
         latch.set()
@@ -291,7 +396,7 @@ def test_who_is_broken_off_as_it_takes_an_answer_ends_the_stream(line: Line) -> 
     line.on_take = break_off
     line.came.put(b"answer")
     with pytest.raises(KeyboardInterrupt):
-        line.incoming.attend(latch)
+        line.attend(latch)
     line.incoming.resume()
     assert isinstance(line.reading.exception(TIMEOUT_S), BrokenOff)
     assert line.incoming.at_risk == pending
@@ -321,7 +426,7 @@ def test_it_can_be_interrupted_anywhere_and_others_get_their_answers_or_hear_of_
             suppress(KeyboardInterrupt),
             Interrupt(KeyboardInterrupt, steps, is_answered=True, within=(incoming.__file__,)) as interrupt,
         ):
-            line.incoming.attend(latch)
+            line.attend(latch)
         other = line.submit(b"other")
         # As the cancelling of what was interrupted does, or the submitting of the other.
         line.incoming.resume()
