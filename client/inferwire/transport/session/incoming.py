@@ -216,6 +216,8 @@ class Incoming:
         A signal handler may raise in any step. A part of a message may be lost then, or an answer that is not delivered
         yet, and with it the stream.
         """
+        if self._failure is not None:
+            return False
         self.at_risk = tuple(self._pending.values())
         try:
             self._attendant = threading.get_ident()

@@ -397,7 +397,9 @@ def test_who_is_broken_off_as_it_takes_an_answer_ends_the_stream(line: Line) -> 
     line.came.put(b"answer")
     with pytest.raises(KeyboardInterrupt):
         line.attend(latch)
-    line.incoming.resume()
+    # As who catches it and waits again does.
+    line.came.put(b"no more")
+    assert not line.attend(latch, timeout_s=0)
     assert isinstance(line.reading.exception(TIMEOUT_S), BrokenOff)
     assert line.incoming.at_risk == pending
 
