@@ -138,14 +138,27 @@ class Job:
     The scheduler alone calls them, except for two: its slot's run calls `take_profile`, and `on_end` may call `keep`.
 
     Attributes:
+        model: The model that it runs on.
+        work: What is to be done, without the inputs once it has ended.
+        submitted_at: When it was submitted, by the clock of the scheduler.
+        priority: A job of a higher priority starts first.
+        deadline: When it expires, waiting or running; None for never.
+        on_end: Called when it has ended.
         binding: The binding whose slot it runs in; None for any of the slots that callers share.
+        received_at: When its request came, by the same clock; None if nobody noted it.
         caller: Who submitted it: callers with waiting jobs take turns. None for a job that is outside of these turns.
+        state: What it is doing.
+        started_at: When a slot took it.
+        ended_at: When it ended.
+        outputs: What it gave, if it has finished.
+        error: Why it gave nothing, if it has ended otherwise.
         profile: What each layer took, where that was asked for.
         dropped: The positions of the stack's executions that were dropped, because their callers do not wait any more.
         apart: What each execution of a stack gave, where neither `outputs` nor `error` can say it for all of them.
         timings: Where its time went, once it has ended; zero for what has not happened.
     """
 
+    # What the submitter says of it.
     model: Hashable
     work: Work
     submitted_at: float
@@ -153,17 +166,19 @@ class Job:
     deadline: float | None = None
     on_end: Callable[[Job], Any] | None = None
     binding: Binding | None = None
-    state: JobState = JobState.QUEUED
-    started_at: float | None = None
-    ended_at: float | None = None
-    outputs: tuple[Tensor, ...] = ()
-    error: ServingError | None = field(default=None)
     received_at: float | None = None
     caller: Caller | None = None
-    profile: tuple[LayerTime, ...] = ()
-    dropped: frozenset[int] = frozenset()
-    apart: tuple[Result, ...] = ()
-    timings: Timings = NO_TIME
+
+    # What has become of it.
+    state: JobState = field(default=JobState.QUEUED, init=False)
+    started_at: float | None = field(default=None, init=False)
+    ended_at: float | None = field(default=None, init=False)
+    outputs: tuple[Tensor, ...] = field(default=(), init=False)
+    error: ServingError | None = field(default=None, init=False)
+    profile: tuple[LayerTime, ...] = field(default=(), init=False)
+    dropped: frozenset[int] = field(default=frozenset(), init=False)
+    apart: tuple[Result, ...] = field(default=(), init=False)
+    timings: Timings = field(default=NO_TIME, init=False)
 
     @property
     def outcome(self) -> str:
