@@ -161,6 +161,17 @@ async def test_once_it_is_closed_those_come_in_that_were_on_their_way(
     await accepting.end()
 
 
+async def test_once_it_is_closed_those_come_in_that_have_come(
+    listener: socket.socket, come: Callable[[int], None]
+) -> None:
+    turns = Turns()
+    accepting = Accepting(listener, turns.take)
+    come(MOST + 1)
+    accepting.close()
+    await until(lambda: turns.let_in.total() == MOST + 1)
+    await accepting.end()
+
+
 async def test_at_the_end_those_stay_outside(listener: socket.socket, come: Callable[[int], None]) -> None:
     gate = Gate()
     accepting = Accepting(listener, gate.let_in)
@@ -185,8 +196,9 @@ async def test_who_was_taken_at_the_turn_of_the_end_is_closed(
     assert [connection.fileno() for connection in gate.waiting] == [-1]
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
 async def test_nobody_is_taken_after_the_end_though_it_was_to_be_tried_again(
-    failing: Failing, monkeypatch: pytest.MonkeyPatch
+    failing: Failing, monkeypatch: pytest.MonkeyPatch, *, is_closed: bool
 ) -> None:
     monkeypatch.setattr(accepting_module, "_AGAIN_S", 0.001)
     loop_errors: list[dict[str, Any]] = []
@@ -195,8 +207,27 @@ async def test_nobody_is_taken_after_the_end_though_it_was_to_be_tried_again(
     failing.errors = [errno.ENOBUFS]
     with capture_logs() as logs, socket.create_connection(failing.getsockname(), LIMIT_S):
         await until(lambda: bool(logs))
+        if is_closed:
+            accepting.close()
         await accepting.end()
     await asyncio.sleep(0.01)
+    assert loop_errors == []
+
+
+async def test_who_cannot_be_taken_when_it_is_closed_stays_outside(
+    failing: Failing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accepting_module, "_AGAIN_S", 0.001)
+    loop_errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: loop_errors.append(context))
+    accepting = Accepting(failing, Gate().let_in)
+    failing.errors = [errno.EMFILE, errno.EMFILE]
+    with socket.create_connection(failing.getsockname(), LIMIT_S) as outside:
+        accepting.close()
+        assert failing.errors == [errno.EMFILE]
+        with pytest.raises(ConnectionResetError):
+            await asyncio.to_thread(outside.recv, 1)
+        await accepting.end()
     assert loop_errors == []
 
 

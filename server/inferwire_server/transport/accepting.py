@@ -58,17 +58,20 @@ class Accepting:
         return f"<Accepting: {len(self._entering)} on their way in>"
 
     def close(self) -> None:
-        """Accept no more connections. Those that are on their way in come in."""
-        if self._resuming is not None:
-            self._resuming.cancel()
-        # A socket that is closed has no number any more.
-        if self._listener.fileno() >= 0:
-            self._loop.remove_reader(self._listener)
-            self._listener.close()
+        """Accept no more connections. Those that have come, or are on their way in, come in.
+
+        The system resets those that have come and are not accepted, whatever was sent on them.
+        """
+        if self._is_open:
+            for _ in range(0, BACKLOG, _MOST_AT_ONCE):
+                if self._resuming is not None or not self._take():
+                    break
+            self._stop()
 
     async def end(self) -> None:
-        """Accept no more connections, and drop those that are on their way in."""
-        self.close()
+        """Accept no more connections, and drop those that have come or are on their way in."""
+        if self._is_open:
+            self._stop()
         # The task of a connection that was accepted in this very turn has not begun: if it were cancelled before that,
         # nothing would close the connection.
         await asyncio.sleep(0)
@@ -76,26 +79,39 @@ class Accepting:
             task.cancel()
         await asyncio.gather(*self._entering, return_exceptions=True)
 
+    @property
+    def _is_open(self) -> bool:
+        """Whether the socket is open: one that is closed has no number any more."""
+        return self._listener.fileno() >= 0
+
+    def _stop(self) -> None:
+        if self._resuming is not None:
+            self._resuming.cancel()
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+
     def _resume(self) -> None:
         self._resuming = None
         self._loop.add_reader(self._listener, self._take)
 
-    def _take(self) -> None:
+    def _take(self) -> bool:
+        """Accept connections, and say whether there may be more of them."""
         for _ in range(_MOST_AT_ONCE):
             try:
                 connection, _ = self._listener.accept()
             except BlockingIOError:
-                return
+                return False
             except ConnectionAbortedError:
                 # The peer was gone before its connection was accepted.
                 continue
             except OSError as error:
                 self._pause(error)
-                return
+                return False
             connection.setblocking(False)
             task = self._loop.create_task(self._let_in(connection))
             self._entering.add(task)
             task.add_done_callback(self._entering.discard)
+        return True
 
     def _pause(self, error: OSError) -> None:
         self._loop.remove_reader(self._listener)

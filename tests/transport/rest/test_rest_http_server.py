@@ -190,6 +190,33 @@ async def test_a_drain_lets_calls_in_flight_finish_and_turns_new_ones_away(rest:
     assert repr(rest.server) == f"<HttpServer {rest.address}: closed>"
 
 
+async def test_who_has_connected_before_the_port_closes_is_answered(rest: Rest) -> None:
+    with socket.create_connection(("127.0.0.1", rest.server.port), 10) as newcomer:
+        newcomer.sendall(b"GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n")
+        draining = asyncio.ensure_future(rest.server.drain(30))
+        answer = await asyncio.to_thread(newcomer.makefile("rb").read)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"\r\nconnection: close\r\n" in answer
+    await draining
+
+
+async def test_who_has_asked_on_an_open_connection_before_it_closes_is_answered(rest: Rest) -> None:
+    asked = b"GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", rest.server.port), 10) as caller, caller.makefile("rb") as answers:
+        caller.sendall(asked)
+        assert await asyncio.to_thread(answers.readline) == b"HTTP/1.1 200 OK\r\n"
+        while (await asyncio.to_thread(answers.readline)) != b"\r\n":
+            pass
+        assert await asyncio.to_thread(answers.read, len(b'{"live":true}')) == b'{"live":true}'
+        # In one turn of the loop, so that the server cannot have read it when it closes the port.
+        asyncio.get_running_loop().call_soon(caller.sendall, asked)
+        draining = asyncio.ensure_future(rest.server.drain(30))
+        last = await asyncio.to_thread(answers.read)
+    assert last.startswith(b"HTTP/1.1 200")
+    assert b"\r\nconnection: close\r\n" in last
+    await draining
+
+
 async def test_a_drain_cancels_what_is_left_after_the_grace(rest: Rest, caplog: pytest.LogCaptureFixture) -> None:
     running = asyncio.ensure_future(rest.infer("gated", X))
     await held(rest)

@@ -25,6 +25,10 @@ log = structlog.stdlib.get_logger()
 
 _KEEP_ALIVE_S = 75
 
+_HOLD_S = 0.1
+"""How long connections stay open once no more are taken: what has been sent on them by then is answered, which a
+connection that is closed cannot be. Who sends one request after the other is told that the last answer is one."""
+
 _LEAVING_LOOK_S = 0.1
 
 
@@ -69,12 +73,16 @@ class HttpServer:
     async def drain(self, grace_s: float, others: Awaitable[object] | None = None) -> None:
         """Accept nothing more, let calls in flight finish, and cancel what is left after the grace.
 
-        Idle connections are closed at once, the others after their answer. Before all that this waits for `others`,
-        and callers are answered until they are done.
+        Idle connections are closed soon, the others after their answer. Before all that this waits for `others`, and
+        callers are answered until they are done.
         """
         ends_at = monotonic() + grace_s
         if others is not None:
             await others
+        self.part()
+        if self._listening is not None:
+            self._listening.close()
+        await asyncio.sleep(min(_HOLD_S, ends_at - monotonic()))
         self._leave()
         at_work = self._around.state.tasks
         try:
@@ -108,8 +116,6 @@ class HttpServer:
 
     def _leave(self) -> None:
         self._is_leaving = True
-        if self._listening is not None:
-            self._listening.close()
         for connection in self._connections:
             connection.leave()
         self._look()
