@@ -33,6 +33,7 @@ async def test_an_answer_at_once_is_as_any_other() -> None:
     assert answer.headers.pop("date")
     assert dict(answer.headers) == {
         "x-request-id": "mine",
+        "cache-control": "no-store",
         "content-type": "text/plain",
         "content-length": "5",
         "one": "1",

@@ -173,6 +173,14 @@ async def test_head_is_not_answered_where_a_get_may_change_something(rest: Rest)
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
 
 
+async def test_what_holds_for_a_moment_is_not_for_caches(rest: Rest) -> None:
+    asked = ("/v2/health/ready", "/v2/models/echo", "/v2/models/nope", "/inferwire/v1/jobs/1", "/metrics", "/nothing")
+    for path in asked:
+        for answer in (await rest.client.get(path), await rest.client.head(path)):
+            assert answer.headers.get_list("cache-control") == ["no-store"], path
+    assert "cache-control" not in (await rest.client.post("/v2/models/echo/infer", content=b"")).headers
+
+
 async def test_every_answer_has_a_request_id(rest: Rest) -> None:
     for path in ("/v2", "/nothing", "/v2/models/nope"):
         given = await rest.client.get(path, headers={"x-request-id": "mine-1"})

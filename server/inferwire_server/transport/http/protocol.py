@@ -82,6 +82,12 @@ _SHUTTING_DOWN = _refusal(
     b"retry-after: %b\r\n" % ELSEWHERE_AFTER_S.encode(),
 )
 
+_CACHED = (b"GET", b"HEAD")
+"""The methods whose answers proxies may give to others for a while, unless they are told not to: Varnish does so for
+two minutes, with what holds for one moment, such as whether the server is ready."""
+
+_NO_STORE = (b"cache-control", b"no-store")
+
 _HEAD_END = b"\r\n\r\n"
 
 _MUCH = 16 * 1024
@@ -310,14 +316,17 @@ class HttpProtocol(HttpToolsProtocol):
     def _begin_cycle(self) -> Cycle:
         """Record the request whose head has come, as uvicorn does for requests of its own parser."""
         scope: Any = self.scope
-        version, url = self.parser.get_http_version(), parse_url(self.url)
+        method, version, url = self.parser.get_method(), self.parser.get_http_version(), parse_url(self.url)
         raw_path: bytes = url.path or b"/"
         path = raw_path.decode("ascii")
-        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["method"] = method.decode("ascii")
         scope["http_version"] = version
         scope["path"] = unquote(path) if "%" in path else path
         scope["raw_path"] = raw_path
         scope["query_string"] = url.query or b""
+        said = [*self.server_state.default_headers, self._around.ids.name(self.headers)]
+        if method in _CACHED:
+            said.append(_NO_STORE)
         cycle = Cycle(
             scope=scope,
             transport=self.transport,
@@ -325,7 +334,7 @@ class HttpProtocol(HttpToolsProtocol):
             logger=self.logger,
             access_logger=self.access_logger,
             access_log=self.access_log,
-            default_headers=[*self.server_state.default_headers, self._around.ids.name(self.headers)],
+            default_headers=said,
             message_event=asyncio.Event(),
             # HTTP/1.0 knows no answer before the answer.
             expect_100_continue=self.expect_100_continue and version != "1.0",
