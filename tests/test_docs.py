@@ -23,7 +23,7 @@ PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "deploy/models/RE
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/python-client.md").read_text(), re.MULTILINE | re.DOTALL)
 OTHER_CLIENTS = (ROOT / "docs/other-clients.md").read_text()
 SCRIPTS = re.findall(r"^```javascript\n(.*?)^```$", OTHER_CLIENTS, re.MULTILINE | re.DOTALL)
-SAID = ("probabilities [", "[ 2, 10 ] Float32Array(20) [")
+SAID = ("probabilities [", "[ 2, 10 ] Float32Array(20) [", "espresso")
 SETTINGS = re.findall(
     r"^```toml\n(.*?)^```$", (ROOT / "docs/model-repository.md").read_text(), re.MULTILINE | re.DOTALL
 )
@@ -50,6 +50,16 @@ def server() -> Iterator[ServerProcess]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def scripts_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """Serve the example models, the one of pictures with the settings that the scripts' page shows."""
+    (settings,) = re.findall(r"^```toml\n(.*?)^```$", OTHER_CLIENTS, re.MULTILINE | re.DOTALL)
+    repository = copytree(ROOT / "deploy/models", tmp_path_factory.mktemp("scripts") / "models")
+    (repository / "efficientnet_lite0/inferwire.toml").write_text(settings)
+    with running_server(repository) as running:
+        yield running
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_runs(program: str, server: ServerProcess) -> None:
     address = program.replace("127.0.0.1:8001", server.grpc_address)
@@ -60,10 +70,12 @@ def test_a_program_runs(program: str, server: ServerProcess) -> None:
 
 
 @pytest.mark.skipif(not which("node"), reason="it needs Node.js")
-@pytest.mark.parametrize(("script", "said"), list(zip(SCRIPTS, SAID, strict=True)), ids=("JSON", "bytes"))
-def test_a_script_runs(script: str, said: str, server: ServerProcess, tmp_path: Path) -> None:
-    (tmp_path / "script.mjs").write_text(script.replace("localhost:8000", f"{server.host}:{server.http_port}"))
-    done = subprocess.run(["node", tmp_path / "script.mjs"], capture_output=True, text=True, check=False, timeout=60)
+@pytest.mark.parametrize(("script", "said"), list(zip(SCRIPTS, SAID, strict=True)), ids=("JSON", "bytes", "pictures"))
+def test_a_script_runs(script: str, said: str, scripts_server: ServerProcess, tmp_path: Path) -> None:
+    address = f"{scripts_server.host}:{scripts_server.http_port}"
+    (tmp_path / "script.mjs").write_text(script.replace("localhost:8000", address))
+    command = ["node", tmp_path / "script.mjs"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert said in done.stdout
 
