@@ -42,6 +42,9 @@ lint: $(TOOLS) ## Lint the Python
 
 types: $(TOOLS) ## Check the types, strictly
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	@# What callers run has to find what it uses on their systems, too.
+	$(BIN)/pyright --pythonpath $(BIN)/python --pythonplatform Darwin client proto
+	$(BIN)/pyright --pythonpath $(BIN)/python --pythonplatform Windows client proto
 
 proto-lint: $(TOOLS) ## Lint the protos and compare them with the committed baseline
 	cd proto && ../$(BIN)/buf lint

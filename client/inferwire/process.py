@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from collections.abc import Callable
 
 FINALIZING = "the interpreter is shutting down, and the threads that would take the answer run no more"
 """The message for a call that would have to wait for a thread at the end of the process."""
-
-CAN_FORK = hasattr(os, "register_at_fork")
-"""Whether this system's processes fork."""
 
 
 class _Process:
@@ -19,7 +17,7 @@ class _Process:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self._renewals: set[weakref.WeakMethod[Callable[[], object]]] = set()
-        if CAN_FORK:
+        if sys.platform != "win32":  # where processes do not fork
             os.register_at_fork(after_in_child=self._forked)
 
     def after_fork(self, renew: Callable[[], object]) -> None:

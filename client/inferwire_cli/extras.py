@@ -13,6 +13,13 @@ class MissingExtraError(Exception):
     """A command's packages are not installed, or cannot be; the message names them and what would help."""
 
 
+def needs_linux(command: str) -> MissingExtraError:
+    """Say that a command does not run here, because it starts a server."""
+    return MissingExtraError(
+        f"{command} does not run on this system ({sys.platform}): a server needs Linux; commands that call one do not"
+    )
+
+
 @contextmanager
 def needs_extra(extra: str, command: str) -> Generator[None]:
     """Turn the failed import of a third-party package into a sentence that says what to install.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from inferwire_cli.extras import needs_extra
+import sys
+
+from inferwire_cli.extras import needs_extra, needs_linux
 from inferwire_server.settings import Settings
 
 DEFAULTS = Settings()
@@ -26,6 +28,8 @@ def serve(*, settings: Settings = DEFAULTS) -> int:
     inferwire serve --model-repository models --property NUM_STREAMS=4
     ```
     """
+    if sys.platform != "linux":
+        raise needs_linux("inferwire serve")
     with needs_extra("server", "inferwire serve"):
         from inferwire_server.__main__ import run
     return run(settings)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import stat
+import sys
 from errno import EFBIG, EINVAL, ETIMEDOUT
 from io import FileIO
 from pathlib import Path
@@ -62,11 +63,13 @@ def why_not_read(error: Exception) -> str:
 
 def _open_at_once(path: str, flags: int) -> int:
     """Open a file as usual, but do not wait for the writer of a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # which some systems lack, as they lack such pipes
+    return os.open(path, flags if sys.platform == "win32" else flags | os.O_NONBLOCK)  # Windows has no such pipes
 
 
 def _has_more(file: FileIO, silence_s: float) -> bool:
     """Wait until bytes come, or the end; tell whether they did before the time was up."""
+    if sys.platform == "win32":
+        return True  # Windows can tell that of sockets alone: who reads a device waits, however long
     waiting = select.poll()
     waiting.register(file, select.POLLIN)
     return bool(waiting.poll(silence_s * 1000))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import mmap
 import os
 from functools import cache
 from typing import Any, TypeAlias
@@ -27,7 +26,10 @@ NONCE_BYTES = 16
 
 Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
-_MAP_FIXED = 0x10
+_PROT_READ, _PROT_WRITE = 0x1, 0x2
+_MAP_SHARED, _MAP_PRIVATE, _MAP_FIXED = 0x1, 0x2, 0x10
+"""Of Linux, too: the module `mmap` does not have all of them, and not on every system that imports this."""
+
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -45,7 +47,7 @@ class Mapping:
         self._byte_size = byte_size
         self._address = 0
         self._unmap = _libc().munmap
-        self._address = _map(None, byte_size, mmap.MAP_SHARED, descriptor)
+        self._address = _map(None, byte_size, _MAP_SHARED, descriptor)
 
     def __repr__(self) -> str:
         return f"<Mapping of {self._byte_size} bytes at {self._address:#x}>"
@@ -79,14 +81,14 @@ class Mapping:
         if not self._address:
             return
         try:
-            _map(self._address, self._byte_size, mmap.MAP_PRIVATE | _MAP_FIXED, descriptor)
+            _map(self._address, self._byte_size, _MAP_PRIVATE | _MAP_FIXED, descriptor)
         except OSError:
-            if _libc().mprotect(self._address, self._byte_size, mmap.PROT_READ):
+            if _libc().mprotect(self._address, self._byte_size, _PROT_READ):
                 raise
 
 
 def _map(address: int | None, byte_size: int, flags: int, descriptor: int) -> int:
-    protection = mmap.PROT_READ | mmap.PROT_WRITE
+    protection = _PROT_READ | _PROT_WRITE
     found: int | None = _libc().mmap(address, byte_size, protection, flags, descriptor, 0)
     if found is None or found == _FAILED:
         number = ctypes.get_errno() or errno.ENOMEM

@@ -13,7 +13,7 @@ import os, sys
 # numpy and gRPC have their own ways there.
 import grpc, numpy as np
 del os.fork, os.register_at_fork
-sys.platform = "another"
+sys.platform = "win32"
 sys.modules["fcntl"] = None
 
 import inferwire as ov

@@ -55,6 +55,11 @@ class Address:
         return TLS_SCHEME + self.target if self.is_secure else self.target
 
 
+def place_text(place: SocketPlace) -> str:
+    """Write where a socket is."""
+    return place if isinstance(place, str) else "{}:{}".format(*place)
+
+
 def addresses_of(place: SocketPlace) -> Sequence[SocketPlace]:
     """Give each address of a host that has several, as replicas have: gRPC does not say which one it has connected to.
 

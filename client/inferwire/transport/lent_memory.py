@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from inferwire.process import CAN_FORK, THIS
+from inferwire.process import THIS
 from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS, Mapping
 
 if sys.platform == "linux":
@@ -127,5 +127,5 @@ def _part() -> None:
         os.abort()
 
 
-if CAN_FORK:
+if sys.platform == "linux":
     os.register_at_fork(after_in_child=_part)

@@ -6,6 +6,7 @@ Owns where the session's stream runs, on gRPC or on a socket. When a link is ope
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
 from dataclasses import dataclass, field
 from time import monotonic
@@ -15,15 +16,17 @@ import grpc
 from inferwire.errors import InferwireError, SessionExpired, anew
 from inferwire.latch import Latch
 from inferwire.transport import rpc
-from inferwire.transport.address import Address, SocketPlace, addresses_of
+from inferwire.transport.address import Address, SocketPlace, addresses_of, place_text
 from inferwire.transport.channel import open_channel
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
-from inferwire.transport.session.socket_carrier import IS_OFFERED, SocketCarrier, place_text
 from inferwire.transport.timeouts import Timeouts
 from inferwire.version import CLIENT
 from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello, SessionWelcome
+
+if sys.platform != "win32":
+    from inferwire.transport.session.socket_carrier import SocketCarrier
 
 CLOSE_TIMEOUT_S = 2.0
 SESSION_METADATA = "inferwire-session"
@@ -162,8 +165,8 @@ class Opener:
     def _beside(self, stream: SessionStream) -> SessionStream:
         """Continue the session on a socket and end the gRPC stream; keep the stream if no socket can be reached."""
         welcome = stream.welcome
-        is_wanted = IS_OFFERED and not self._address.is_grpc_alone
-        if not (welcome.takes_sockets and is_wanted) or welcome.server_epoch == self._without_socket:
+        is_wanted = welcome.takes_sockets and not self._address.is_grpc_alone
+        if sys.platform == "win32" or not is_wanted or welcome.server_epoch == self._without_socket:
             return stream
         try:
             on_socket = self._dial(welcome)
@@ -209,6 +212,8 @@ class Opener:
         Raises:
             SessionExpired: If a server answers that does not have the session.
         """
+        if sys.platform == "win32":
+            return None
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
         carrier: SocketCarrier | None = None
         try:

@@ -17,6 +17,7 @@ from inferwire_cli.demo.four_ways import MODEL, QUEUE_JOBS, Answer, four_ways
 from inferwire_cli.demo.photos import Guess, Photo, best_guesses, load_photo
 from inferwire_cli.demo.report import Report
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED
+from inferwire_cli.extras import needs_linux
 from inferwire_cli.server_process import ServerProcess, ServerProcessError, running_server
 from inferwire_cli.terminal import ending_in_a_code
 from inferwire_proto.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
@@ -37,6 +38,8 @@ def show(models: Path, photo_folder: Path) -> int:
 
 
 def _show(models: Path, photo_folder: Path) -> int:
+    if sys.platform != "linux":
+        raise needs_linux("inferwire demo")
     report = Report(sys.stdout)
     try:
         with interrupted_by(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -9,6 +9,7 @@ itself: it looks for it again and again, for a moment, instead of sleeping. Know
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
@@ -240,4 +241,4 @@ def _not_any_more(message: WireBytes) -> None:
 
 def _has_cores() -> bool:
     """Whether this process may use more than one core: on a single one, looking for an answer would delay it."""
-    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) > 1
+    return (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1) > 1

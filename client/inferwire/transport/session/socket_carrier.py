@@ -13,13 +13,14 @@ import select
 import socket
 import ssl
 import struct
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
 from inferwire.errors import ServerUnavailable
 from inferwire.transport import codec
-from inferwire.transport.address import SocketPlace
+from inferwire.transport.address import SocketPlace, place_text
 from inferwire.transport.executions import WireBytes
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.tls_layer import TlsLayer
@@ -31,8 +32,8 @@ from inferwire_proto.unix_sockets import make_room
 
 _LOG = logging.getLogger(__name__)
 
-IS_OFFERED = hasattr(socket, "MSG_DONTWAIT") and hasattr(socket.socket, "sendmsg")
-"""Whether this system's sockets have what a `SocketCarrier` needs."""
+if sys.platform == "win32":
+    raise ImportError("Windows' sockets lack much of what a SocketCarrier uses: sessions stay on gRPC there")
 
 MOST_JOINED = 1 << 16
 """Up to this size, joining a message's pieces costs less than passing several to the system."""
@@ -42,7 +43,7 @@ _MOST_PIECES = 512
 
 _MOST_BYTES = 2**32 - 1
 
-_AT_ONCE = (getattr(socket, "MSG_DONTWAIT", 0),)
+_AT_ONCE = (socket.MSG_DONTWAIT,)
 """The flags of a send that does not wait for room."""
 
 
@@ -77,7 +78,7 @@ class SocketCarrier:
         # stalled server is noticed after one to two times the limit. On TCP, the option below ends it after one.
         limit_s = timeouts.keepalive_s + timeouts.answer_s
         _set_timeout(self._socket, socket.SO_SNDTIMEO, limit_s)
-        if isinstance(place, tuple) and hasattr(socket, "TCP_USER_TIMEOUT"):
+        if isinstance(place, tuple) and sys.platform == "linux":
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limit_s * 1000))
 
     def __repr__(self) -> str:
@@ -301,11 +302,6 @@ def _frame(message: Pieces) -> Pieces:
 
 def _not_started() -> None:
     """Stand in for `wake` until `start` is given it."""
-
-
-def place_text(place: SocketPlace) -> str:
-    """Write where a socket is."""
-    return place if isinstance(place, str) else "{}:{}".format(*place)
 
 
 def _connect(
