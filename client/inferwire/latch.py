@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import suppress
+from math import inf
+from time import perf_counter
+
+SLICE_S: float | None = 0.1 if sys.platform == "win32" else None
+"""How long a thread waits for a lock at a time; None for as long as it takes. On Windows a signal's handler, as that of
+Ctrl-C, runs only between waits, and an answer may take long."""
 
 
 class Latch:
@@ -40,9 +47,20 @@ class Latch:
         bells: list[threading.Lock] = self.__dict__.setdefault("_bells", [])
         bells.append(bell)
         # `set` sets the flag and then looks for bells. We add ours and then look at the flag: one of us sees the other.
-        if self._is_set or bell.acquire(timeout=-1 if timeout_s is None else timeout_s):
+        if self._is_set or _rings_within(bell, timeout_s):
             return True
         # A thread that waits again and again adds a bell each time.
         with suppress(ValueError):
             bells.remove(bell)
         return self._is_set
+
+
+def _rings_within(bell: threading.Lock, timeout_s: float | None) -> bool:
+    """Wait until a bell rings, at most for `timeout_s`; tell whether it has."""
+    if SLICE_S is None:
+        return bell.acquire(timeout=-1 if timeout_s is None else timeout_s)
+    until = inf if timeout_s is None else perf_counter() + timeout_s
+    while not bell.acquire(timeout=max(0.0, min(SLICE_S, until - perf_counter()))):
+        if perf_counter() >= until:
+            return False
+    return True

@@ -7,10 +7,13 @@ tracebacks and signals are those of `python PROGRAM`. Processes that the program
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from argparse import REMAINDER, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 
 from inferwire.transport.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE, parse_address
@@ -60,7 +63,23 @@ def main(arguments: Sequence[str], command: Sequence[str]) -> NoReturn:
         os.environ[ENVIRONMENT_VARIABLE] = options.address
     _check_environment(parser)
     flags = python_options(command, len(arguments))
-    os.execv(sys.executable, [sys.executable, *flags, *program])  # noqa: S606 - the very Python that runs this
+    _become([sys.executable, *flags, *program])
+
+
+def _become(command: list[str]) -> NoReturn:
+    """Become another program, here the very Python that runs this; on Windows, run it and end as it does.
+
+    A process of Windows cannot become another: `os.execv` starts one there, and ends its own at once, so that whoever
+    waits for that goes on too early. It also tears arguments with spaces apart.
+    """
+    if sys.platform != "win32":
+        os.execv(command[0], command)  # noqa: S606 - see above
+    signal.signal(signal.SIGINT, _leave_to_the_program)
+    sys.exit(subprocess.call(command))  # noqa: S603 - see above
+
+
+def _leave_to_the_program(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing at Ctrl-C: it reaches the program, too, which ends or goes on as it likes."""
 
 
 def python_options(command: Sequence[str], own: int) -> list[str]:

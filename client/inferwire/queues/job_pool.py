@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 
 from inferwire.errors import InferwireError
+from inferwire.latch import SLICE_S
 from inferwire.process import FINALIZING, THIS
 from inferwire.queues.job_endings import JobEndings
 from inferwire.queues.refused_jobs import RefusedJobs
@@ -228,7 +229,7 @@ class JobPool:
                 raise RuntimeError(FORKED)
             if sys.is_finalizing():
                 raise RuntimeError(FINALIZING)
-            self._changed.wait()
+            self._changed.wait(SLICE_S)
 
     def _hand_out(self) -> None:
         """Give idle requests to the tasks that wait, and wake waiting threads if enough are left for one."""
