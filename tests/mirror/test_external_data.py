@@ -87,7 +87,9 @@ def test_tensors_are_read_from_files_beside_the_model(runtime: Any, tmp_path: Pa
     assert compiled(ROW)[0].tolist() == (ROW * 2).tolist()
 
 
-@pytest.mark.parametrize("location", ["nowhere.data", "../weights", "/etc/hostname"])
+@pytest.mark.parametrize(
+    "location", ["nowhere.data", "../weights", "/etc/hostname", r"..\weights", r"C:\weights", "C:weights"]
+)
 def test_a_file_that_is_not_beside_the_model(runtime: Any, tmp_path: Path, location: str) -> None:
     (tmp_path / "weights").write_bytes(ROW.tobytes())
     (tmp_path / "models").mkdir()

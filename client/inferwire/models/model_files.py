@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, TypeAlias
 
 from inferwire.errors import ModelFailed
@@ -171,7 +171,9 @@ def _external_data(path: Path, content: bytes) -> dict[str, Blob]:
     blobs: dict[str, Blob] = {}
     for location in external_files(content):
         beside = PurePosixPath(location)
-        if beside.is_absolute() or ".." in beside.parts:
+        # Windows takes more for a way out of the folder than other systems do, and what those take as well.
+        read_by_windows = PureWindowsPath(location)
+        if read_by_windows.anchor or ".." in read_by_windows.parts:
             raise RuntimeError(f"'{path}' keeps tensors in '{location}', expected a file in its own folder or below")
         try:
             blobs[str(beside)] = Blob.of((path.parent / beside).read_bytes())
