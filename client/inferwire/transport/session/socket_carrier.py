@@ -12,7 +12,6 @@ import logging
 import select
 import socket
 import ssl
-import struct
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -30,10 +29,12 @@ from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1.types_pb2 import Error
 from inferwire_proto.unix_sockets import make_room
 
-_LOG = logging.getLogger(__name__)
+if sys.platform != "win32":
+    from inferwire.transport.session.socket_waits import WAITS
+else:
+    raise ImportError("Windows' sockets lack much of what is used here: sessions stay on gRPC there")
 
-if sys.platform == "win32":
-    raise ImportError("Windows' sockets lack much of what a SocketCarrier uses: sessions stay on gRPC there")
+_LOG = logging.getLogger(__name__)
 
 MOST_JOINED = 1 << 16
 """Up to this size, joining a message's pieces costs less than passing several to the system."""
@@ -42,9 +43,6 @@ _MOST_PIECES = 512
 """How many pieces one call passes to the system: half of the most that systems take."""
 
 _MOST_BYTES = 2**32 - 1
-
-_AT_ONCE = (socket.MSG_DONTWAIT,)
-"""The flags of a send that does not wait for room."""
 
 
 class SocketCarrier:
@@ -73,11 +71,11 @@ class SocketCarrier:
         self._users = 2
         self._socket, self._tls = _connect(place, timeouts.socket_s, tls, host)
         self._readiness.register(self._socket, select.POLLIN)
-        _set_timeout(self._socket, socket.SO_RCVTIMEO, timeouts.keepalive_s)
         # A send fails if none of it goes for this long. If some of it went, the rest has as long again, so that a
         # stalled server is noticed after one to two times the limit. On TCP, the option below ends it after one.
         limit_s = timeouts.keepalive_s + timeouts.answer_s
-        _set_timeout(self._socket, socket.SO_SNDTIMEO, limit_s)
+        self._waits = WAITS(self._socket, limit_s)
+        self._waits.allow_silence(timeouts.keepalive_s)
         if isinstance(place, tuple) and sys.platform == "linux":
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limit_s * 1000))
 
@@ -179,7 +177,7 @@ class SocketCarrier:
         self._is_writing = True
         try:
             # A single step of the interpreter, which runs signal handlers only after it: `went` has the number by then.
-            went.extend(map(self._socket.send, (data,), _AT_ONCE))
+            went.extend(map(self._socket.send, (data,), (self._waits.at_once,)))
         except BlockingIOError:
             went.append(0)
         finally:
@@ -219,13 +217,14 @@ class SocketCarrier:
             return taken
 
     def _send_pieces(self, pieces: list[WireBytes]) -> None:
+        self._waits.for_room()
         sent = self._socket.sendmsg(pieces)
         for piece in pieces:
-            if sent >= len(piece):
-                sent -= len(piece)
-            else:
-                self._socket.sendall(memoryview(piece)[sent:])
-                sent = 0
+            rest = memoryview(piece)[sent:]
+            sent -= len(piece) - len(rest)
+            while rest:
+                self._waits.for_room()
+                rest = rest[self._socket.send(rest) :]
 
     def _receive_into(self, room: memoryview) -> int:
         """Receive some bytes and return how many; 0 at the end. Ping a server that is silent for long.
@@ -240,13 +239,13 @@ class SocketCarrier:
             except BlockingIOError:
                 if self._say(Kind.PING):
                     break
-        _set_timeout(self._socket, socket.SO_RCVTIMEO, self._timeouts.answer_s)
+        self._waits.allow_silence(self._timeouts.answer_s)
         try:
             return self._receive_some(room)
         except BlockingIOError:
             raise self._lost(f"it has not answered within {self._timeouts.answer_s:g} s") from None
         finally:
-            _set_timeout(self._socket, socket.SO_RCVTIMEO, self._timeouts.keepalive_s)
+            self._waits.allow_silence(self._timeouts.keepalive_s)
 
     def _receive_some(self, room: memoryview) -> int:
         """Receive some bytes and return how many; 0 at the end.
@@ -256,6 +255,7 @@ class SocketCarrier:
         """
         tls = self._tls
         if tls is None:
+            self._waits.for_bytes()
             return self._socket.recv_into(room)
         came = None
         while True:
@@ -266,6 +266,7 @@ class SocketCarrier:
                 self._wake()
             if count is not None:
                 return count
+            self._waits.for_bytes()
             came = self._socket.recv_into(tls.room)
 
     def _say(self, kind: Kind) -> bool:
@@ -322,9 +323,3 @@ def _connect(
         connected.settimeout(None)
         on_failure.pop_all()
     return connected, tls
-
-
-def _set_timeout(sock: socket.socket, option: int, limit_s: float) -> None:
-    """Set how long the system waits to receive or to send. Python's own timeouts would cost another call each time."""
-    seconds = int(limit_s)
-    sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", seconds, int((limit_s - seconds) * 1e6)))

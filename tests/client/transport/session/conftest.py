@@ -11,6 +11,9 @@ import pytest
 from tests.certificates import Authority
 from tests.client.transport.session.peer import END, TIMEOUT_S, Peer, Place, Tls, swallowed
 
+from inferwire.transport.session import socket_carrier
+from inferwire.transport.session.socket_waits import WaitsBeforeCalls
+
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
@@ -21,13 +24,18 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
     return Tls(server, authority.trusting)
 
 
-@pytest.fixture(params=["TCP", "Unix", "TLS"])
-def listen(request: pytest.FixtureRequest, tmp_path: Path, tls: Tls) -> Callable[[], Place]:
-    """Listen at a port or at a file."""
+@pytest.fixture(params=["TCP", "Unix", "TLS", "TCP, on macOS", "TLS, on macOS"])
+def listen(
+    request: pytest.FixtureRequest, tmp_path: Path, tls: Tls, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], Place]:
+    """Listen at a port or at a file, for carriers that wait as Linux's do or as macOS's do."""
+    way, _, system = request.param.partition(", ")
+    if system:
+        monkeypatch.setattr(socket_carrier, "WAITS", WaitsBeforeCalls)
 
     def listen_() -> Place:
-        if request.param != "Unix":
-            return Place(socket.create_server(("127.0.0.1", 0)), tls if request.param == "TLS" else None)
+        if way != "Unix":
+            return Place(socket.create_server(("127.0.0.1", 0)), tls if way == "TLS" else None)
         listener = socket.socket(socket.AF_UNIX)
         file = tmp_path / "socket"
         file.unlink(missing_ok=True)
