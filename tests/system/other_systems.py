@@ -104,10 +104,11 @@ def _do_as_windows_does() -> None:
     """Replace what Windows has and does differently, and take away what is in no module's dictionary."""
     _keep_signals_from_waits()
     monotonic = time.monotonic
-    replaced: Any = time, select, os
+    replaced: Any = time, select, os, subprocess
     replaced[0].monotonic = lambda: floor(monotonic() / TICK_S) * TICK_S
     replaced[1].select = _select_of_sockets
     replaced[2].execv = _start_and_end
+    replaced[3]._USE_POSIX_SPAWN = False  # by it Linux starts processes with what is taken away
     for name in NO_METHODS_OF_ITS_SOCKETS:
         setattr(socket.socket, name, _Lacking())
     sys.modules.update(dict.fromkeys(NO_MODULES_OF_WINDOWS))  # pyright: ignore[reportCallIssue, reportArgumentType]

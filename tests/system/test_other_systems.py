@@ -129,6 +129,7 @@ queue[0].cancel()
 print("restart", flush=True)
 sys.stdin.readline()
 assert np.array_equal(request.infer(row)[0], expected)
+core.close()
 print("done")
 """
 
