@@ -29,7 +29,7 @@ COMMANDS = ("bench", "demo", "infer", "models", "top")
 CLIENT_LAYERS = tuple(
     tuple(f"inferwire.{name}" for name in layer.split())
     for layer in (
-        "arguments errors latch not_offered process tab_completion user_warnings version",
+        "arguments errors latch not_offered process signal_handlers tab_completion user_warnings version",
         "values",
         "graph",
         "transport",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from numpy.typing import NDArray
 from tests.client.interrupt import PACKAGE, Interrupt
 
 import inferwire as ov
+from inferwire.transport.executions import Outcome, OutputForm
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
+from inferwire_proto.element_types import BY_NAME
 
 Finish = Callable[[FakeExecution], None]
 
@@ -76,6 +80,30 @@ def test_where_the_taking_of_an_answer_was_interrupted_that_it_is_delivered_agai
         outcomes.add(is_answered)
         steps += 1
     assert outcomes == {False, True}
+
+
+def test_what_a_signal_handler_raises_as_outputs_are_stored_is_raised(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    class Outputs(tuple[bytes, ...]):
+        """Outputs, with a signal that comes as they are looked at."""
+
+        __slots__ = ()
+
+        def __getitem__(self, at: Any) -> Any:
+            signal.raise_signal(signal.SIGUSR1)
+
+    def handle(*_: object) -> None:
+        raise ValueError("a handler's")
+
+    form = OutputForm(BY_NAME["f32"], (1, 3))
+    transport.answer = lambda execution: execution.deliver(Outcome(forms=(form,)), Outputs())
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(ValueError, match="a handler's"):
+            request_.infer(ONES)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def check_free(use: Callable[[], object], failure: str) -> None:

@@ -36,6 +36,7 @@ from inferwire.requests.remote_model import RemoteModel
 from inferwire.requests.request_state import CANCELLED, RequestState
 from inferwire.requests.request_tensors import RequestTensors
 from inferwire.requests.run import Run
+from inferwire.signal_handlers import is_a_handlers
 from inferwire.transport.executions import ExecutionHeader, LayerTime, Outcome, OutputBytes, Timings
 from inferwire.user_warnings import warn
 from inferwire.values.scheduling import NORMAL, Scheduling
@@ -294,6 +295,8 @@ class RequestRuns:
         except RuntimeError as error:
             return error
         except ValueError as error:
+            if is_a_handlers(error):
+                raise
             return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
         return None
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from inferwire.errors import InferwireError
 from inferwire.latch import Latch
+from inferwire.signal_handlers import is_a_handlers
 from inferwire.transport.executions import WireBytes
 from inferwire.transport.session.stream_execution import StreamExecution
 
@@ -69,7 +70,7 @@ class Incoming:
             stand_by_s: How long the reading thread stands by with no thread that waits.
         """
         self.stands_by = False
-        self.at_risk: tuple[StreamExecution, ...] = ()
+        self.at_risk: list[StreamExecution] = []
         self._messages = messages
         self._has_come = has_come if _has_cores() else None
         self._take = take
@@ -219,19 +220,23 @@ class Incoming:
         """
         if self._failure is not None:
             return False
-        self.at_risk = tuple(self._pending.values())
+        here, unknown = threading.get_ident(), BrokenOff("an exception")
+        self.at_risk = [*self._pending.values()]
+        # For as long as it is not known how this ends: an exception may come even as another is looked at.
+        self._failure = unknown
         try:
-            self._attendant = threading.get_ident()
+            self._attendant = here
             may_go_on = self._receive() and not self._left
-        except (InferwireError, ValueError, KeyError) as error:
-            self._failure = error
-            return False
         except BaseException as error:
+            if isinstance(error, (InferwireError, ValueError, KeyError)) and not is_a_handlers(error):
+                self._failure = error
+                return False
             self._failure = BrokenOff(repr(error))
             raise
         finally:
             self._attendant = None
-        self.at_risk = ()
+        self._failure = None
+        self.at_risk = []
         return may_go_on
 
 

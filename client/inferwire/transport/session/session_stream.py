@@ -278,7 +278,7 @@ class SessionStream:
         self._welcomed.set()
         # What was taken out of `pending` by a thread that was broken off may not have been delivered. A second delivery
         # changes nothing.
-        at_risk, self._incoming.at_risk = self._incoming.at_risk, ()
+        at_risk, self._incoming.at_risk = self._incoming.at_risk, []
         taken_out = [execution for execution in at_risk if execution.id not in self._pending]
         while self._pending:
             try:

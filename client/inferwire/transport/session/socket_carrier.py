@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
 from inferwire.errors import ServerUnavailable
+from inferwire.signal_handlers import is_a_handlers
 from inferwire.transport import codec
 from inferwire.transport.address import SocketPlace, place_text
 from inferwire.transport.executions import WireBytes
@@ -115,6 +116,8 @@ class SocketCarrier:
                     yield None
             raise self._lost("it ended without a word")
         except OSError as error:
+            if is_a_handlers(error):
+                raise
             raise self._lost(error.strerror or str(error)) from None
         finally:
             self.cancel()
@@ -156,10 +159,10 @@ class SocketCarrier:
                     self._send_at_once(data, went)
                 if went[0] == len(data):
                     return True
-        except OSError:
-            self.cancel()
-            return False
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, OSError) and not is_a_handlers(error):
+                self.cancel()
+                return False
             if self._tls is not None and not went:
                 # A record was sealed and not sent, and the peer cannot read any later one without it.
                 self.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Generator, Hashable
 from contextlib import suppress
@@ -387,7 +388,7 @@ def test_the_end_of_the_stream_is_the_reading_threads(line: Line) -> None:
 def test_who_is_broken_off_as_it_takes_an_answer_ends_the_stream(line: Line) -> None:
     line.stand_by()
     latch, _ = line.submit(), line.submit(b"other")
-    pending = tuple(line.pending.values())
+    pending = list(line.pending.values())
 
     def break_off(name: bytes) -> None:
         del line.pending[name]
@@ -402,6 +403,45 @@ def test_who_is_broken_off_as_it_takes_an_answer_ends_the_stream(line: Line) -> 
     assert not line.attend(latch, timeout_s=0)
     assert isinstance(line.reading.exception(TIMEOUT_S), BrokenOff)
     assert line.incoming.at_risk == pending
+
+
+def test_an_exception_that_cannot_be_shown_ends_the_stream_too(line: Line) -> None:
+    class HiddenError(Exception):
+        def __repr__(self) -> str:
+            raise self
+
+    def break_off(name: bytes) -> None:
+        raise HiddenError
+
+    line.stand_by()
+    latch = line.submit()
+    line.on_take = break_off
+    line.came.put(b"answer")
+    with pytest.raises(HiddenError):
+        line.attend(latch)
+    line.incoming.resume()
+    line.came.put(b"no more")
+    assert isinstance(line.reading.exception(TIMEOUT_S), BrokenOff)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("too long"), ValueError("no"), KeyError("no"), ov.QueueFull("no")])
+def test_whatever_a_signal_handler_raises_is_its_own(line: Line, error: Exception) -> None:
+    def handle(*_: object) -> None:
+        raise error
+
+    line.stand_by()
+    latch = line.submit()
+    line.on_take = lambda _: signal.raise_signal(signal.SIGUSR1)
+    line.came.put(b"answer")
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(type(error)) as raised:
+            line.attend(latch)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert raised.value is error
+    line.incoming.resume()
+    assert isinstance(line.reading.exception(TIMEOUT_S), BrokenOff)
 
 
 def test_who_takes_an_answer_knows_it(line: Line) -> None:

@@ -7,7 +7,6 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -235,17 +234,25 @@ def test_where_a_message_cannot_be_made_whoever_receives_hears_of_it(
 
 
 def _interrupted_sends(
-    open_peer: Callable[..., Peer], message: bytes, get_ready: Callable[[Peer], object]
+    open_peer: Callable[..., Peer],
+    message: bytes,
+    get_ready: Callable[[Peer], object],
+    error: type[BaseException] = KeyboardInterrupt,
 ) -> Iterator[tuple[Peer, list[int]]]:
     """Send a message on new connections, interrupted a step later each time, and then another; give what is told."""
     steps, outcomes = 0, set[bool]()
     while True:
         peer, went = open_peer(), list[int]()
         get_ready(peer)
-        with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
-            peer.carrier.send((message,), went)
+        is_told = False
+        try:
+            with Interrupt(error, steps, is_answered=True) as interrupt:
+                peer.carrier.send((message,), went)
+        except error:
+            is_told = True
         if interrupt.is_due:
             break
+        assert is_told
         outcomes.add(bool(went))
         peer.carrier.send((b"the next",), [])
         # As whoever is interrupted wakes the writing thread by what it cancels.
@@ -255,14 +262,15 @@ def _interrupted_sends(
     assert outcomes == {False, True}
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
 @pytest.mark.parametrize("message", [b"small", bytes(range(256)) * (64 << 10)], ids=["small", "large"])
 def test_who_is_interrupted_as_it_sends_has_sent_a_whole_message_or_nothing_or_it_ends(
-    open_peer: Callable[..., Peer], message: bytes
+    open_peer: Callable[..., Peer], message: bytes, error: type[BaseException]
 ) -> None:
     def get_ready(peer: Peer) -> None:
         assert peer.is_idle.wait(TIMEOUT_S)  # else it would leave the message to the thread that is still writing
 
-    for peer, went in _interrupted_sends(open_peer, message, get_ready):
+    for peer, went in _interrupted_sends(open_peer, message, get_ready, error):
         try:
             assert peer.next()[1] == (message if went else b"the next")
         except ConnectionResetError:
@@ -283,6 +291,19 @@ def test_who_is_interrupted_as_another_sends_has_left_a_whole_message_to_it_or_n
             assert [peer.next()[1] for _ in range(2)] == [large, b"small" if went else b"the next"]
         except ConnectionResetError:
             assert isinstance(peer.socket, ssl.SSLSocket), "it ends for no reason"
+
+
+def test_who_is_interrupted_as_it_receives_is_told_so(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    peer.say(Kind.MESSAGE, b"part of what comes")
+    is_told = False
+    try:
+        with Interrupt(TimeoutError, 3, is_answered=True) as interrupt:
+            next(peer.carrier.receive())
+    except TimeoutError:
+        is_told = True
+    assert is_told
+    assert not interrupt.is_due
 
 
 @pytest.mark.parametrize("listen", ["Unix"], indirect=True)
