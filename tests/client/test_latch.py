@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from os import sched_yield
 from sys import getsizeof
 
+from tests.client.interrupt import Interrupt
 from tests.daemon_threads import DaemonThreads
 
 from inferwire.latch import Latch
@@ -48,3 +51,21 @@ def test_threads_that_set_it_at_once_set_it_once() -> None:
             for done in [pool.submit(latch.set) for _ in range(4)]:
                 done.result(TIMEOUT_S)
             assert latch.wait(0)
+
+
+def test_where_its_setting_is_interrupted_it_can_be_set_again() -> None:
+    steps = 0
+    while True:
+        latch = Latch()
+        with DaemonThreads() as pool:
+            waits = [pool.submit(latch.wait) for _ in range(2)]
+            while len(latch.__dict__.get("_bells", ())) < 2:
+                sched_yield()
+            with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
+                latch.set()
+            latch.set()
+            assert [wait.result(TIMEOUT_S) for wait in waits] == [True] * 2
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 0

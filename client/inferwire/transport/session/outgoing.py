@@ -119,14 +119,16 @@ class Outgoing:
         gathering = self._gathering
         if not self.is_asleep or not (gathering.waiting or gathering.new):
             return
-        if not self._turn.acquire(blocking=False):
-            self.wake()
-            return
+        turn: list[bool] = []
         try:
-            if gathering.look_again():
+            # A single step, as it may be a thread that waits for an answer which comes here: no signal handler can run
+            # between the taking of the turn and the noting of it.
+            turn.extend(map(self._turn.acquire, (False,)))
+            if not turn[0] or gathering.look_again():
                 self.wake()
         finally:
-            self._turn.release()
+            if turn and turn[0]:
+                self._turn.release()
 
     def take(self) -> Shipment:
         """Wait for a shipment and return it. It may be empty if it is the last one, or after `interrupt`."""

@@ -150,7 +150,7 @@ class SessionStream:
         if self._incoming.is_here() or sys.is_finalizing():
             # This thread would wait for itself, or the reading thread no longer runs.
             return
-        for answered in tuple(self._cancelled.values()):
+        for answered in [*self._cancelled.values()]:
             answered.wait()
 
     def finish(self) -> None:
@@ -288,15 +288,17 @@ class SessionStream:
             execution.fail(Outcome(error=error))
         for execution in taken_out:
             execution.fail(Outcome(error=error))
-        for id_ in tuple(self._cancelled):
+        for id_ in [*self._cancelled]:
             _let_go(self._cancelled, id_)
 
 
 def _let_go(cancelled: dict[int, Latch], id_: int) -> None:
     """Wake the threads that wait for the end of an execution, if it was cancelled."""
-    answered = cancelled.pop(id_, None)
+    answered = cancelled.get(id_)
     if answered is not None:
         answered.set()
+        # Only then, so that where a signal handler raises, the end of the stream wakes them.
+        cancelled.pop(id_, None)
 
 
 class _Sending:

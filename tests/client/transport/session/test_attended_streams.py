@@ -6,14 +6,18 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 
 import pytest
+from tests.client.interrupt import Interrupt
 from tests.client.transport.endings import Endings, fail_if_called
 from tests.client.transport.session.fake_carrier import TIMEOUT_S, FakeCarrier, holds_up_nobody
 from tests.daemon_threads import DaemonThreads
 
 import inferwire as ov
+from inferwire import latch
 from inferwire.latch import Latch
 from inferwire.transport.executions import Outcome, OutputBytes
 from inferwire.transport.session import session_stream
@@ -223,6 +227,51 @@ def test_whoever_is_interrupted_as_it_takes_answers_ends_the_stream_for_all(rig:
         assert f"the receiving of an answer was broken off by {raised!r}" in str(error)
     assert rig.carrier.is_cancelled
     assert not rig.stream.is_open
+
+
+def test_whoever_is_interrupted_as_the_answer_to_what_was_cancelled_comes_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits = threading.Semaphore(0)
+
+    class Waited(Latch):
+        """Tells that it is waited for."""
+
+        def wait(self, timeout_s: float | None = None) -> bool:
+            waits.release()
+            return super().wait(timeout_s)
+
+    monkeypatch.setattr(session_stream, "Latch", Waited)
+    beside, steps = DaemonThreads(), 0
+    while True:
+        rig = Rig(monkeypatch)
+        cancelled, own = Awaited(), Awaited()
+        waiting: list[Future[None]] = []
+
+        def answer_both(
+            rig: Rig = rig, cancelled: Awaited = cancelled, own: Awaited = own, waiting: list[Future[None]] = waiting
+        ) -> None:
+            rig.on_look = lambda: None
+            beside.submit(rig.stream.cancel, cancelled).result(TIMEOUT_S)
+            waiting.append(beside.submit(rig.stream.await_cancelled))
+            assert waits.acquire(timeout=TIMEOUT_S)
+            rig.answer(own, cancelled)
+
+        for execution in (cancelled, own):
+            rig.stream.submit(execution, HEADER, 0)
+        rig.on_look = answer_both
+        within = (session_stream.__file__, latch.__file__)
+        with (
+            suppress(KeyboardInterrupt),
+            Interrupt(KeyboardInterrupt, steps, is_answered=True, within=within) as interrupt,
+        ):
+            rig.stream.attend(own.answered, NOW)
+        for each in waiting:
+            each.result(TIMEOUT_S)
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 5
 
 
 def test_one_that_has_ended_is_freed_without_the_garbage_collector(rig: Rig) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Hashable
 from contextlib import suppress
 from enum import Enum, auto
@@ -480,6 +482,31 @@ def test_it_can_be_interrupted_anywhere_and_others_get_their_answers_or_hear_of_
         steps += 1
     assert steps > 5
     assert 0 < ended < steps
+
+
+def test_garbage_collection_may_cancel_others_at_any_point(line: Line) -> None:
+    others = deque[int]()
+
+    def cancel_one(phase: str, info: object) -> None:
+        if others:
+            line.pending.pop(others.pop(), None)
+
+    line.stand_by()
+    before = gc.get_threshold()
+    gc.callbacks.append(cancel_one)
+    try:
+        for threshold in range(1, 12):
+            latch = line.submit()
+            line.pending.update({number: StreamExecution((), fail_if_called) for number in range(99)})
+            line.came.put(b"answer")
+            others.extend(range(99))
+            gc.set_threshold(threshold)
+            assert line.attend(latch)
+            gc.set_threshold(*before)
+            others.clear()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(cancel_one)
 
 
 def test_on_a_single_core_the_reading_thread_receives(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import count
 from os import sched_yield
 from threading import Lock
 from typing import Any
 
 import pytest
+from tests.client.interrupt import Interrupt
 from tests.daemon_threads import DaemonThreads
 
 from inferwire.transport.executions import Outcome, OutputBytes, Timings
+from inferwire.transport.session import outgoing
 from inferwire.transport.session.gathering import LONGEST_HOLD_S, MOST_EXECUTIONS, Gathering, Shipment
 from inferwire.transport.session.outgoing import AT_ONCE_BYTES, Outgoing
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers
@@ -520,3 +523,25 @@ def test_who_is_interrupted_while_it_falls_asleep_does_not_sleep(
 
     monkeypatch.setattr(rig.gathering, "is_recent", interrupt)
     assert not pool.submit(rig.outgoing.take).result(TIMEOUT_S)
+
+
+def test_who_is_interrupted_as_it_tells_of_answers_holds_up_nobody(rig: Rig, pool: DaemonThreads) -> None:
+    steps = 0
+    while True:
+        rig.under_way(header := stackable(), 2)
+        taking = sleeping(rig, pool)
+        rig.put(header)
+        while not rig.outgoing.is_asleep:
+            sched_yield()
+        with (
+            suppress(KeyboardInterrupt),
+            Interrupt(KeyboardInterrupt, steps, is_answered=True, within=(outgoing.__file__,)) as interrupt,
+        ):
+            rig.outgoing.answers_came()
+        rig.outgoing.interrupt()
+        taking.result(TIMEOUT_S)
+        rig = Rig()
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 2
