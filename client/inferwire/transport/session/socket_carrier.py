@@ -17,6 +17,8 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
+from google.protobuf.message import DecodeError
+
 from inferwire.errors import ServerUnavailable
 from inferwire.signal_handlers import is_a_handlers
 from inferwire.transport import codec
@@ -26,7 +28,7 @@ from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.tls_layer import TlsLayer
 from inferwire.transport.timeouts import Timeouts
 from inferwire_proto import frames
-from inferwire_proto.frames import FrameReader, Kind
+from inferwire_proto.frames import FrameReader, Kind, MalformedFrame
 from inferwire_proto.inferwire.v1.types_pb2 import Error
 from inferwire_proto.unix_sockets import make_room
 
@@ -94,15 +96,15 @@ class SocketCarrier:
 
     def has_come(self) -> object:
         """Whether bytes have come, or the end."""
-        return self._readiness.poll(0)
+        return (self._tls is not None and self._tls.has_more) or self._readiness.poll(0)
 
     def receive(self) -> Generator[WireBytes | None]:
         """Yield the messages that arrive, and answer the server's pings; None where no message is complete."""
         reader = FrameReader(frames.scratch(), _MOST_BYTES)
         try:
-            while count := self._receive_into(reader.room()):
+            while (count := self._receive_into(reader.room())) != 0:
                 is_partial = True
-                for kind, content in reader.received(count):
+                for kind, content in reader.received(count) if count else ():
                     if kind is Kind.MESSAGE:
                         is_partial = False
                         yield content
@@ -110,7 +112,7 @@ class SocketCarrier:
                         self._say(Kind.PONG)
                     elif kind is Kind.END:
                         if content:
-                            raise codec.decode_error(Error.FromString(bytes(content)))
+                            raise codec.decode_error(_error(content))
                         return
                 if is_partial:
                     yield None
@@ -229,8 +231,8 @@ class SocketCarrier:
                 self._waits.for_room()
                 rest = rest[self._socket.send(rest) :]
 
-    def _receive_into(self, room: memoryview) -> int:
-        """Receive some bytes and return how many; 0 at the end. Ping a server that is silent for long.
+    def _receive_into(self, room: memoryview) -> int | None:
+        """Receive some bytes and return how many, as `_receive_some` does. Ping a server that is silent for long.
 
         Raises:
             OSError: If the connection is lost.
@@ -250,8 +252,8 @@ class SocketCarrier:
         finally:
             self._waits.allow_silence(self._timeouts.keepalive_s)
 
-    def _receive_some(self, room: memoryview) -> int:
-        """Receive some bytes and return how many; 0 at the end.
+    def _receive_some(self, room: memoryview) -> int | None:
+        """Receive some bytes, once, and return how many; 0 at the end, None where TLS has no whole record.
 
         Raises:
             BlockingIOError: If nothing comes for long.
@@ -261,16 +263,15 @@ class SocketCarrier:
             self._waits.for_bytes()
             return self._socket.recv_into(room)
         came = None
-        while True:
-            with self._lock:
-                count = tls.read_into(room, came)
-                self._left += (owed := tls.owed())
-            if owed:
-                self._wake()
-            if count is not None:
-                return count
+        if not tls.has_more:
             self._waits.for_bytes()
             came = self._socket.recv_into(tls.room)
+        with self._lock:
+            count = tls.read_into(room, came)
+            self._left += (owed := tls.owed())
+        if owed:
+            self._wake()
+        return count
 
     def _say(self, kind: Kind) -> bool:
         """Send a ping or a pong unless other data waits to be sent; return whether it went.
@@ -302,6 +303,14 @@ def _frame(message: Pieces) -> Pieces:
     if byte_size <= MOST_JOINED or len(message) > _MOST_PIECES:
         return (b"".join((header, *message)),)
     return (header, *message)
+
+
+def _error(content: WireBytes) -> Error:
+    """Read why the server ended the stream."""
+    try:
+        return Error.FromString(bytes(content))
+    except DecodeError:
+        raise MalformedFrame(f"the last frame has {bytes(content)!r}, expected an error") from None
 
 
 def _not_started() -> None:

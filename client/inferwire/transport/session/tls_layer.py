@@ -18,7 +18,12 @@ _ROOM_BYTES = 1 << 16
 
 
 class TlsLayer:
-    """TLS with one peer. Its methods do no I/O and take no lock: the caller keeps their calls from overlapping."""
+    """TLS with one peer. Its methods do no I/O and take no lock: the caller keeps their calls from overlapping.
+
+    Attributes:
+        room: Where to receive bytes for `read_into`.
+        has_more: Whether `read_into` may give more, though nothing more is received.
+    """
 
     def __init__(self, context: ssl.SSLContext, peer: socket.socket, host: str) -> None:
         """Shake hands with the peer, over a socket that has a timeout.
@@ -29,6 +34,7 @@ class TlsLayer:
         self._came, self._goes = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._came, self._goes, server_hostname=host)
         self.room = memoryview(bytearray(_ROOM_BYTES))
+        self.has_more = True
         self._shake_hands(peer)
 
     def __repr__(self) -> str:
@@ -58,14 +64,18 @@ class TlsLayer:
         """
         if came is not None:
             self._take(came)
+        self.has_more = False
         tls: Any = self._tls  # with a buffer, `read` returns a count, though its type hints say bytes
         try:
-            return tls.read(len(room), room)
+            # No more than one record at a time.
+            count: int = tls.read(len(room), room)
         except ssl.SSLWantReadError:
             return None
         except ssl.SSLEOFError:
             # Whether the peer had said everything is told by the frames, not by TLS.
             return 0
+        self.has_more = count == len(room) or self._came.pending > 0
+        return count
 
     def _take(self, came: int) -> None:
         if came:

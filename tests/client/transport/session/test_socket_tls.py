@@ -14,6 +14,7 @@ import inferwire as ov
 from inferwire.transport.session.socket_carrier import SocketCarrier
 from inferwire.transport.timeouts import Timeouts
 from inferwire_proto import frames
+from inferwire_proto.frames import Kind
 
 # TLS alone.
 
@@ -64,6 +65,39 @@ def test_bytes_that_the_peer_has_not_sent_end_it(tls: Tls) -> None:
         said_by_openssl = "DECRYPTION_FAILED|BAD_RECORD_MAC|RECORD_LAYER_FAILURE"
         with pytest.raises(ov.ServerUnavailable, match=f"was lost: .*({said_by_openssl})"):
             list(carrier.receive())
+
+
+def test_of_records_that_come_together_each_has_come_until_it_is_read(tls: Tls) -> None:
+    carrier, peer = Place(socket.create_server(("127.0.0.1", 0)), tls).connected()
+    carrier.start(iter(()), lambda: None)
+    large = bytes(40_000)
+    with peer:
+        received = carrier.receive()
+        came: list[bytes] = []
+        for messages in ([b"one", b"two"], [large], [b"the last"]):
+            for each in messages:
+                peer.sendall(frames.frame(Kind.MESSAGE, each))
+            # As a waiting thread does, which sleeps in no other way.
+            while len(came) < len(messages):
+                if carrier.has_come() and (message := next(received)) is not None:
+                    came.append(bytes(message))
+            assert came == messages
+            came.clear()
+        received.close()
+
+
+def test_a_part_of_a_record_holds_up_nobody(tls: Tls) -> None:
+    carrier, peer = Place(socket.create_server(("127.0.0.1", 0)), tls).connected()
+    carrier.start(iter(()), lambda: None)
+    received = carrier.receive()
+    with socket.socket(fileno=peer.detach()) as stalling:
+        stalling.sendall(b"\x17\x03\x03\x40\x00" + bytes(32))
+        # The first looks for what came with the handshake.
+        for _ in range(2):
+            assert next(received) is None
+        while carrier.has_come():
+            assert next(received) is None
+    received.close()
 
 
 def test_nothing_that_is_said_can_be_read_on_the_way(tls: Tls) -> None:
