@@ -82,6 +82,17 @@ def test_where_the_taking_of_an_answer_was_interrupted_that_it_is_delivered_agai
     assert outcomes == {False, True}
 
 
+def test_an_answer_that_is_delivered_again_as_lost_counts(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    def answer(execution: FakeExecution) -> None:
+        finish(execution)
+        execution.fail(ov.ServerUnavailable("broken off"))
+
+    transport.answer = answer
+    assert request_.infer(ONES)["out"].tolist() == [[2, 2, 2]]
+
+
 def test_what_a_signal_handler_raises_as_outputs_are_stored_is_raised(
     transport: FakeTransport, request_: ov.InferRequest
 ) -> None:

@@ -78,12 +78,13 @@ class RequestState:
             return True
 
     def answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> bool:
-        """Keep an answer for the thread that waits to store it; return False if it comes too late. Stay busy."""
+        """Keep the first answer for the thread that waits to store it; return False if it comes too late. Stay busy."""
         with self.lock:
             if self.busy_with is not run:
                 return False
-            run.answer = outcome, data
-            run.execution = None
+            if run.answer is None:
+                run.answer = outcome, data
+                run.execution = None
             return True
 
     def end(self, run: Run, error: RuntimeError | None) -> None:
