@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ class Handlers:
 
 
 @contextmanager
-def handled_by(handler: Callable[..., Any]) -> Iterator[None]:
+def handled_by(handler: Callable[..., Any]) -> Generator[None]:
     """Have a handler handle the signal."""
     before = signal.signal(SIGNAL, handler)
     try:

@@ -127,9 +127,9 @@ class SessionStream:
         """
         id_ = execution.id
         if execution.encoded.most_stacked == 1:
-            # Added here before it is removed from `_pending`, because the reading thread looks for it in `_pending`
-            # first and here afterwards. An execution that may be stacked uses nothing that the server keeps, so no call
-            # waits for its end.
+            # Added here before it is removed from `_pending`, because whoever takes its answer looks for it in
+            # `_pending` first and here afterwards. An execution that may be stacked uses nothing that the server keeps,
+            # so no call waits for its end.
             answered = Latch()
             if self._cancelled.setdefault(id_, answered) is not answered:
                 # An earlier call of `cancel` does the rest. Its answer need not have come, though it is not pending.
@@ -239,8 +239,8 @@ class SessionStream:
 
     def _are_awaited(self, message: SessionResponse) -> bool:
         """Whether it has answers only to executions for which threads wait."""
-        pending = self._pending
-        return all(id_ not in pending or pending[id_].is_awaited for result in message.results for id_ in result.ids)
+        get = self._pending.get
+        return all((each := get(id_)) is None or each.is_awaited for result in message.results for id_ in result.ids)
 
     def _answer(self, result: ExecutionResult, raw: Sequence[WireBytes]) -> None:
         """Deliver a result to each of its executions.

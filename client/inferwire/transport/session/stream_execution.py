@@ -46,8 +46,8 @@ class EncodedHeader:
 class Flow:
     """The counts of one header's executions, if they may be stacked.
 
-    Needs no lock of its own: only the thread that has the turn to send writes `sent` and `latest`, and only the reading
-    thread writes the others.
+    Needs no lock of its own: only the thread that has the turn to send writes `sent` and `latest`, and only the thread
+    that receives writes the others.
 
     Attributes:
         sent: How many were sent, without those that were withdrawn later.

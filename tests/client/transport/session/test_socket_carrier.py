@@ -252,9 +252,9 @@ def _interrupted_sends(
     while True:
         peer, went = open_peer(), list[int]()
         get_ready(peer)
-        is_told = False
+        interrupt, is_told = Interrupt(error, steps, is_answered=True), False
         try:
-            with Interrupt(error, steps, is_answered=True) as interrupt:
+            with interrupt:
                 peer.carrier.send((message,), went)
         except error:
             is_told = True
@@ -304,14 +304,8 @@ def test_who_is_interrupted_as_another_sends_has_left_a_whole_message_to_it_or_n
 def test_who_is_interrupted_as_it_receives_is_told_so(open_peer: Callable[..., Peer]) -> None:
     peer = open_peer()
     peer.say(Kind.MESSAGE, b"part of what comes")
-    is_told = False
-    try:
-        with Interrupt(TimeoutError, 3, is_answered=True) as interrupt:
-            next(peer.carrier.receive())
-    except TimeoutError:
-        is_told = True
-    assert is_told
-    assert not interrupt.is_due
+    with pytest.raises(TimeoutError), Interrupt(TimeoutError, 3, is_answered=True):
+        next(peer.carrier.receive())
 
 
 @pytest.mark.parametrize("listen", ["Unix"], indirect=True)
