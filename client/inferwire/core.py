@@ -154,6 +154,8 @@ class Core(Unpicklable, PartlyMirrored):
     ) -> CompiledModel:
         """Compile a model on the server. Mirrors `openvino.Core.compile_model`.
 
+        Without a PERFORMANCE_HINT the server compiles for THROUGHPUT, for many callers; openvino does for LATENCY.
+
         Example:
             >>> compiled = core.compile_model("model.xml", "CPU", {"PERFORMANCE_HINT": "THROUGHPUT"})
 

@@ -26,7 +26,10 @@ def port(name: str, shape: Shape, type_name: str = "f32") -> PortSpec:
         (ModelSpec("m", (), (port("y", (ANY,)),)), "it has no input"),
         (
             ModelSpec("m", (port("x", (Dimension(1, 1), FOUR)),), ()),
-            "input 'x' has shape [1,4], expected a first dimension that admits 1 to 8 rows",
+            (
+                "input 'x' has shape [1,4], expected a first dimension that admits 1 to 8 rows; "
+                "batch = -1 in its inferwire.toml frees it, as Model.reshape does in a program"
+            ),
         ),
         (
             ModelSpec("m", (port("x", (Dimension(1, 4), FOUR)),), ()),

@@ -1,4 +1,4 @@
-"""Callers without a valid key: the log says from where they call, and cannot be filled with it."""
+"""What the log says of refused calls at its usual level: it cannot be filled with that."""
 
 from __future__ import annotations
 
@@ -61,6 +61,23 @@ def test_however_many_addresses_there_are_few_are_told_in_a_minute() -> None:
         clock.now += 60
         refusals.count(Interface.GRPC, NO_KEY, peer="10.0.1.999")
     assert addresses(logged)[20:] == ["10.0.1.999"]
+
+
+def test_that_jobs_find_no_room_is_told_once_a_minute() -> None:
+    clock = Clock()
+    refusals = Refusals(clock)
+    full = ServingError(Code.QUEUE_FULL, "CPU's queue is full", is_of_job=True)
+    told = {"event": "jobs find no room", "log_level": "warning", "interface": "rest", "reason": full.message}
+    with capture_logs() as logged:
+        for interface in (Interface.REST, Interface.SESSION):
+            refusals.count(interface, full)
+        assert logged == [told]
+        clock.now += 59
+        refusals.count(Interface.REST, full)
+        assert len(logged) == 1
+        clock.now += 1
+        refusals.count(Interface.REST, full)
+    assert logged == [told] * 2
 
 
 def test_other_refusals_tell_no_address() -> None:

@@ -46,7 +46,8 @@ class InferRequest(TabCompleted, TensorAccess):
     Differs from OpenVINO:
     - A request can start again straight after `cancel`.
     - `wait` on itself inside its own callback is an error, where openvino never returns.
-    - `latency` keeps its last value while an inference runs; `timings` tells more.
+    - `latency` is the time on the device alone, where openvino's has the wait for a free stream in it; `timings` tells
+      that and all else. It keeps its last value while an inference runs.
     - The profile of a cancelled execution is not known.
     - The output of a model that hands its input on is memory of its own, where openvino's is the input's.
     - An array without elements whose shape the input does not take is refused, where openvino takes one of the right

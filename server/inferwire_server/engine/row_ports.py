@@ -10,6 +10,8 @@ from inferwire_server.core.scheduling.rows import has_whole_rows
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.errors import ServingError
 
+_REMEDY = "batch = -1 in its inferwire.toml frees it, as Model.reshape does in a program"
+
 
 def check_can_be_batched(spec: ModelSpec, batching: Batching) -> None:
     """Refuse a model that has no rows to put together.
@@ -44,4 +46,5 @@ def _obstacle(port: PortSpec, max_size: int, *, is_input: bool) -> str:
     first = port.shape[0] if port.shape else Dimension(1, 1)
     if first.admits(1) and first.admits(max_size) and not (first.is_static or not port.shape):
         return ""
-    return f"has shape {port.shape_text}, expected a first dimension that admits 1 to {max_size} rows"
+    obstacle = f"has shape {port.shape_text}, expected a first dimension that admits 1 to {max_size} rows"
+    return f"{obstacle}; {_REMEDY}" if is_input and port.shape and first.is_static else obstacle

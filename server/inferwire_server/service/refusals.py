@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
+from math import inf
 from time import monotonic
 
 import structlog
@@ -21,7 +22,7 @@ _LEVEL = logging.getLogger(__name__)
 _NOWHERE: Mapping[str, str] = {}
 
 _AGAIN_S = 60.0
-"""For how long an address that has shown no valid key is not logged again."""
+"""For how long an address that has shown no valid key is not logged again, and neither is a full queue."""
 
 _MOST_ADDRESSES = 20
 """How many addresses are logged in that time: a caller that has many could fill the log."""
@@ -43,6 +44,7 @@ class Refusals:
         self._clock = clock
         # When each of these addresses was logged, the longest ago first.
         self._told: dict[str, float] = {}
+        self._told_of_full = -inf
 
     def __repr__(self) -> str:
         return f"<Refusals: {self._counts.total()} requests>"
@@ -63,11 +65,13 @@ class Refusals:
     ) -> None:
         """Count requests that are answered with an error, unless it is a job's, which the job's tally counts.
 
-        The error is logged at the level debug, with its reason and `where` it was. If a `peer` shows no valid key, its
-        address is logged as a warning, now and then.
+        The error is logged at the level debug, with its reason and `where` it was. Logged as a warning, now and then,
+        are the address of a `peer` that shows no valid key, and that jobs find no room.
         """
         if error.code is Code.UNAUTHENTICATED and peer:
             self._warn_of(peer, interface, error.message)
+        if error.code is Code.QUEUE_FULL:
+            self._warn_of_full(interface, error.message)
         if _LEVEL.isEnabledFor(logging.DEBUG):
             log.debug(
                 "answered with an error",
@@ -79,6 +83,12 @@ class Refusals:
             )
         if not error.is_of_job:
             self._counts[interface.value, error.code.name] += requests
+
+    def _warn_of_full(self, interface: Interface, reason: str) -> None:
+        now = self._clock()
+        if now >= self._told_of_full + _AGAIN_S:
+            self._told_of_full = now
+            log.warning("jobs find no room", interface=interface.value, reason=reason)
 
     def _warn_of(self, address: str, interface: Interface, reason: str) -> None:
         now = self._clock()
