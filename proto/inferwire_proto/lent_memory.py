@@ -28,7 +28,7 @@ Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 _PROT_READ, _PROT_WRITE = 0x1, 0x2
 _MAP_SHARED, _MAP_PRIVATE, _MAP_FIXED = 0x1, 0x2, 0x10
-"""Of Linux, too: the module `mmap` does not have all of them, and not on every system that imports this."""
+"""Linux's numbers. The module `mmap` lacks the last, and on Windows, where this is imported and not used, all."""
 
 _FAILED = ctypes.c_void_p(-1).value
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from queue import SimpleQueue
 from time import perf_counter
 
 from inferwire.errors import InferwireError
@@ -59,7 +60,7 @@ class FakeExecution:
         is_cancelled: Whether the client gave it up.
         started: When it was submitted, as `time.perf_counter` has it.
         is_awaited: Whether nobody wants its outcome but threads that wait for it.
-        waits: The time-outs of those that waited, in seconds.
+        waits: The time-outs of those that began to wait, in seconds.
     """
 
     header: ExecutionHeader
@@ -68,12 +69,12 @@ class FakeExecution:
     is_cancelled: bool = False
     started: float = field(default_factory=perf_counter)
     is_awaited: bool = False
-    waits: list[float | None] = field(default_factory=list[float | None])
+    waits: SimpleQueue[float | None] = field(default_factory=lambda: SimpleQueue[float | None]())
 
     def await_answer(self, answered: Latch, began: float, timeout_s: float | None = None) -> bool:
         """Wait until the test, or `answer`, has ended it."""
         del began
-        self.waits.append(timeout_s)
+        self.waits.put(timeout_s)
         return answered.wait(timeout_s)
 
     def cancel(self) -> None:

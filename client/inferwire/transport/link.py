@@ -166,7 +166,7 @@ class Opener:
         """Continue the session on a socket and end the gRPC stream; keep the stream if no socket can be reached."""
         welcome = stream.welcome
         is_wanted = welcome.takes_sockets and not self._address.is_grpc_alone
-        if sys.platform == "win32" or not is_wanted or welcome.server_epoch == self._without_socket:
+        if not is_wanted or welcome.server_epoch == self._without_socket:
             return stream
         try:
             on_socket = self._dial(welcome)
@@ -213,6 +213,7 @@ class Opener:
             SessionExpired: If a server answers that does not have the session.
         """
         if sys.platform == "win32":
+            _LOG.debug("the session at %s stays on gRPC: Windows' sockets lack what it needs", self._address)
             return None
         greeting = SessionHello(client=CLIENT, session_id=welcome.session_id, server_epoch=welcome.server_epoch)
         carrier: SocketCarrier | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -56,13 +55,11 @@ def test_whoever_waits_for_what_nobody_else_wants_may_receive_the_answer(
     assert execution.is_awaited
     with DaemonThreads() as beside:
         waiting = beside.submit(request_.wait if timeout_ms is None else lambda: request_.wait_for(timeout_ms))
-        while not execution.waits:
-            time.sleep(0.001)
+        assert execution.waits.get(timeout=TIMEOUT_S) == (None if timeout_ms is None else timeout_ms / 1000)
         finish(execution)
         waiting.result(TIMEOUT_S)
-    assert execution.waits == [None if timeout_ms is None else timeout_ms / 1000]
     request_.wait()
-    assert len(execution.waits) == 1
+    assert execution.waits.empty()
 
 
 WANTED: dict[str, Callable[[ov.CompiledModel, ov.InferRequest], tuple[Any, None, ov.InferRequest]]] = {
@@ -86,7 +83,7 @@ def test_what_is_to_be_called_by_an_answer_does_not_leave_that_to_who_waits(
     assert not request.wait_for(0)
     finish(execution)
     request.wait()
-    assert execution.waits == []
+    assert execution.waits.empty()
     del queue
 
 

@@ -134,7 +134,8 @@ class Incoming:
             BaseException: What a signal handler raises.
         """
         if self.stands_by:
-            self._receive_until(answered, self._clock() + WINDOW_S if timeout_s is None else began)
+            looks_for_s = WINDOW_S if timeout_s is None else 0.0
+            self._receive_until(answered, self._clock() + looks_for_s)
             if not answered.is_set():
                 self.resume()
             return answered.wait(timeout_s)
