@@ -204,7 +204,7 @@ async def test_nobody_is_taken_after_the_end_though_it_was_to_be_tried_again(
     loop_errors: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: loop_errors.append(context))
     accepting = Accepting(failing, Gate().let_in)
-    failing.errors = [errno.ENOBUFS]
+    failing.errors = [errno.ENOBUFS] * 2
     with capture_logs() as logs, socket.create_connection(failing.getsockname(), LIMIT_S):
         await until(lambda: bool(logs))
         if is_closed:
