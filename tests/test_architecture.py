@@ -223,6 +223,7 @@ def http2_knows_no_calls(found: Import) -> bool:
                 "accepting",
                 "stall_timer",
                 "keepalive",
+                "low_water",
                 "open_connections",
                 "peers",
                 "protocol_switch",

@@ -105,6 +105,11 @@ class FrameReader:
     def __repr__(self) -> str:
         return f"<FrameReader: {self._filled} bytes of a frame>"
 
+    @property
+    def missing(self) -> int:
+        """How many bytes are still to come of a large frame that has begun."""
+        return 0 if self._body is None else len(self._body) - self._filled
+
     def room(self) -> memoryview:
         """Give the buffer to receive the next bytes in, which overwrite what was there."""
         if self._body is not None:

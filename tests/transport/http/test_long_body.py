@@ -18,9 +18,11 @@ import numpy as np
 import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
+from tests.low_water import mark_beyond
 from tests.transport.http.connections import GET, a_go_of_the_loop, answers, connect, is_gone, raw, reaches
 
 from inferwire_proto.frames import SCRATCH_BYTES
+from inferwire_proto.low_water import MOST_BYTES, LowWater
 from inferwire_server.transport.http import long_body
 from inferwire_server.transport.http.bodies import read_body, read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
@@ -96,6 +98,35 @@ async def test_a_long_body_is_received_where_it_stays(size: int, cut: int) -> No
     assert digests(answer) == [digest(body)]
     assert bytes(app.bodies[0]) == body
     assert is_in_its_place(app.bodies[0])
+
+
+async def test_the_server_sleeps_until_a_good_part_of_a_long_body_has_come() -> None:
+    async with http_server(App(), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        own_name = writer.get_extra_info("sockname")
+        request = head(BODY, LAST) + BODY
+        writer.write(request[:20_000])
+        await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+        writer.write(request[20_000:40_000])
+        await reaches(lambda: mark_beyond(own_name) == MOST_BYTES)
+        writer.write(request[40_000:-10_000])
+        await reaches(lambda: mark_beyond(own_name) == 10_000)
+        writer.write(request[-10_000:])
+        assert digests(await reader.read()) == [digest(BODY)]
+        writer.close()
+
+
+async def test_behind_a_long_body_the_server_hears_of_every_byte() -> None:
+    async with http_server(App(), "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        for piece in (head(BODY), BODY[:100_000], BODY[100_000:]):
+            writer.write(piece)
+            await a_go_of_the_loop()
+        assert (await reader.readuntil(digest(BODY))).startswith(b"HTTP/1.1 200 OK")
+        assert mark_beyond(writer.get_extra_info("sockname")) == 1
+        writer.write(GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+        assert digests(await reader.read()) == [digest(b"")]
+        writer.close()
 
 
 async def test_a_short_body_is_gathered() -> None:
@@ -462,7 +493,7 @@ class _Host:
 
 def test_what_nobody_wants_is_received_in_little_room() -> None:
     host = _Host()
-    body = LongBody(host, LONGEST)
+    body = LongBody(host, LONGEST, LowWater(None))
     assert body.take(b"begun") == b""
     left = LONGEST - 5
     while left >= 0:

@@ -76,6 +76,11 @@ class Peer:
         """Send bytes."""
         self._writer.write(b"".join(said))
 
+    @property
+    def own_name(self) -> tuple[str, int]:
+        """The address and port of this end."""
+        return self._writer.get_extra_info("sockname")
+
     def have_little_room(self) -> None:
         """Fix the size of the receive buffer, which the system would grow for a client that has read some."""
         plain: socket.socket = self._writer.get_extra_info("socket")

@@ -14,6 +14,7 @@ from time import monotonic
 
 import pytest
 from tests.ipv6 import NEEDS_IPV6
+from tests.low_water import mark_beyond
 from tests.transport.http.connections import reaches
 from tests.transport.http2.socket_peer import MUCH, NOT_HTTP2, PREFACE, Calls, Peer, connected
 from tests.transport.http2.wire import (
@@ -29,6 +30,7 @@ from tests.transport.http2.wire import (
     headers,
 )
 
+from inferwire_proto.low_water import MOST_BYTES
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2 import protocol as protocol_module
 from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, frame
@@ -635,3 +637,18 @@ def test_a_connection_that_is_cut_off_is_not_closed_as_well(slow: tuple[SlowTran
     protocol.cut_off()
     protocol.close()
     assert transport.ends == 0
+
+
+async def test_a_connection_sleeps_until_a_good_part_of_a_frame_of_data_has_come(calls: Calls, peer: Peer) -> None:
+    await peer.greet()
+    content = bytes(range(256)) * 400
+    sent = headers(1) + frame(frames.DATA, END_STREAM, 1, content)
+    peer.say(sent[:20_000])
+    await reaches(lambda: mark_beyond(peer.own_name) == MOST_BYTES)
+    peer.say(sent[20_000:-10_000])
+    await reaches(lambda: mark_beyond(peer.own_name) == 10_000)
+    peer.say(sent[-10_000:])
+    heard = await calls.begun()
+    await reaches(lambda: heard.has_all)
+    assert heard.data == content
+    assert mark_beyond(peer.own_name) == 1

@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
+from tests.low_water import mark_beyond
 from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, SocketStream, joined, until
 from tests.transport.session.driven import MOST_BYTES, Clock, execution, row
 
@@ -23,6 +24,7 @@ from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
+from inferwire_proto.low_water import MOST_BYTES as MOST_AWAITED_BYTES
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.crew import Crew
 from inferwire_server.engine.brief_slot import TRIALS
@@ -109,6 +111,19 @@ async def test_what_follows_the_preface_may_come_with_it(connect: Connect) -> No
     assert pb.SessionResponse.FromString(await stream.message()).HasField("welcome")
     results = await stream.results(2)
     assert (results[1][1], results[2][1]) == ([row(2)], [row(3, 10_000)])
+
+
+async def test_the_server_sleeps_until_a_good_part_of_a_large_message_has_come(stream: SocketStream) -> None:
+    own_name = stream.writer.get_extra_info("sockname")
+    message = joined(pb.SessionRequest(executions=[execution(1, rows=20_000)]), [row(1, 20_000)])
+    framed = frames.header(Kind.MESSAGE, len(message)) + message
+    stream.writer.write(framed[:100_000])
+    await until(lambda: mark_beyond(own_name) == MOST_AWAITED_BYTES)
+    stream.writer.write(framed[100_000:-10_000])
+    await until(lambda: mark_beyond(own_name) == 10_000)
+    stream.writer.write(framed[-10_000:])
+    assert (await stream.results(1))[1][1] == [row(1, 20_000)]
+    assert mark_beyond(own_name) == 1
 
 
 async def test_nobody_has_room_kept_for_much_who_has_not_said_hello(connect: Connect) -> None:

@@ -30,6 +30,7 @@ from inferwire.transport.timeouts import Timeouts
 from inferwire_proto import frames
 from inferwire_proto.frames import FrameReader, Kind, MalformedFrame
 from inferwire_proto.inferwire.v1.types_pb2 import Error
+from inferwire_proto.low_water import low_water_on
 from inferwire_proto.unix_sockets import make_room
 
 if sys.platform != "win32":
@@ -101,6 +102,7 @@ class SocketCarrier:
     def receive(self) -> Generator[WireBytes | None]:
         """Yield the messages that arrive, and answer the server's pings; None where no message is complete."""
         reader = FrameReader(frames.scratch(), _MOST_BYTES)
+        low_water = low_water_on(self._socket, has_tls=self._tls is not None)
         try:
             while (count := self._receive_into(reader.room())) != 0:
                 is_partial = True
@@ -114,6 +116,7 @@ class SocketCarrier:
                         if content:
                             raise codec.decode_error(_error(content))
                         return
+                low_water.expect(reader.missing)
                 if is_partial:
                     yield None
             raise self._lost("it ended without a word")

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from inferwire_proto.frames import scratch
+from inferwire_proto.low_water import LowWater
 from inferwire_server.transport.http.exchange import Body
 
 LONG = 64 * 1024
@@ -58,8 +59,9 @@ class Host(Protocol):
 class LongBody(asyncio.BufferedProtocol):
     """Takes what was received of a body, and receives the rest."""
 
-    def __init__(self, host: Host, byte_size: int) -> None:
+    def __init__(self, host: Host, byte_size: int, low_water: LowWater) -> None:
         self._host = host
+        self._low_water = low_water
         self._byte_size = byte_size
         self._room = _room(byte_size)
         self._given = _NOWHERE
@@ -99,6 +101,7 @@ class LongBody(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Take so many bytes that were received."""
         self._filled += nbytes
+        self._low_water.expect(self._byte_size - self._filled)
         self._host.on_piece()
         if self.is_whole:
             behind = bytes(self._given[nbytes - (self._filled - self._byte_size) : nbytes])

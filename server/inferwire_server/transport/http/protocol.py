@@ -35,6 +35,7 @@ from inferwire_server.transport.http.request_parser import (
 )
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.responses import ELSEWHERE_AFTER_S, error_body
+from inferwire_server.transport.low_water import low_water_of
 from inferwire_server.transport.request_ids import RequestIds
 from inferwire_server.transport.stall_timer import StallTimer
 from inferwire_server.transport.turns import Turns
@@ -394,7 +395,7 @@ class HttpProtocol(HttpToolsProtocol):
         byte_size = stated_length(self.cycle.scope)
         if not LONG <= byte_size <= LONGEST:
             return None
-        body = LongBody(self, byte_size)
+        body = LongBody(self, byte_size, low_water_of(self.transport))
         body.take(self.cycle.begin_long_body())
         return body
 

@@ -95,6 +95,11 @@ class Connection(Generic[H]):
         """Whether more was received than is taken at once: another call of `receive` goes on with it."""
         return self._reader.has_more
 
+    @property
+    def data_left(self) -> int:
+        """How many bytes are still to come of a frame of data that has begun: nothing can come before them."""
+        return self._reader.data_left
+
     def receive(self, data: bytes) -> None:
         """Take data that was received, up to a bound, and write what answers it.
 

@@ -63,17 +63,18 @@ class FrameReader:
     """Cuts what a peer sends into frames, and keeps what is incomplete or not to be read yet.
 
     Attributes:
+        data_left: How many bytes are still to come of a frame of data that has begun.
         has_more: Whether more was received than is read in one go: another call of `receive` reads on.
     """
 
-    __slots__ = ("_data_left", "_is_greeted", "_most_other_bytes", "_rest", "_taker", "has_more")
+    __slots__ = ("_is_greeted", "_most_other_bytes", "_rest", "_taker", "data_left", "has_more")
 
     def __init__(self, taker: FrameTaker, most_header_bytes: int = MOST_HEADER_BYTES) -> None:
         self._taker = taker
         self._most_other_bytes = most_header_bytes + _BESIDE_HEADERS_BYTES
         self._rest: bytes = b""
         self._is_greeted = False
-        self._data_left = 0
+        self.data_left = 0
         self.has_more = False
 
     def receive(self, data: bytes) -> None:
@@ -103,10 +104,10 @@ class FrameReader:
         left = _MOST_AT_ONCE
         self.has_more = False
         while True:
-            if self._data_left and at < end:
-                taken = min(self._data_left, end - at)
-                self._data_left -= taken
-                taker.take_data(view[at : at + taken], is_last=not self._data_left)
+            if self.data_left and at < end:
+                taken = min(self.data_left, end - at)
+                self.data_left -= taken
+                taker.take_data(view[at : at + taken], is_last=not self.data_left)
                 at += taken
             if end - at < frames.HEAD_BYTES:
                 return at
@@ -124,7 +125,7 @@ class FrameReader:
             if kind != frames.DATA:
                 left -= size // _COUNTED_BYTES
             if kind == frames.DATA and not flags & frames.PADDED:
-                at, self._data_left = content, size
+                at, self.data_left = content, size
                 taker.begin_data(flags, number, size)
             elif end < content + size:
                 return at

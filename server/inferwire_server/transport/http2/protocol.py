@@ -17,6 +17,7 @@ from inferwire_server.transport.http2.frame_reader import OtherProtocol
 from inferwire_server.transport.http2.frames import ConnectionFailed
 from inferwire_server.transport.http2.outflow import Piece, Write
 from inferwire_server.transport.keepalive import Keepalive, PeerTimeouts, Verdict
+from inferwire_server.transport.low_water import low_water_of
 from inferwire_server.transport.peers import peer_of
 from inferwire_server.transport.protocol_switch import ProtocolSwitch
 from inferwire_server.transport.turns import Turns
@@ -104,6 +105,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self.peer = peer_of(transport)
         if plain is not None and plain.family != socket.AF_UNIX:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._low_water = low_water_of(self._transport)
         self._connection = self._connect(self._write, self)
         self._around.on_made(self)
 
@@ -116,6 +118,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
             self._around.turns.wait(self)
             if self._has_more:
                 self._transport.pause_reading()
+        self._low_water.expect(self._connection.data_left)
 
     def go_on(self) -> None:
         """Take more of what was received, and read on after the last of it. Do neither while the peer does not read."""

@@ -22,6 +22,7 @@ from inferwire_server.service.refusals import Interface
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.keepalive import Keepalive, PeerTimeouts, Verdict
+from inferwire_server.transport.low_water import low_water_of
 from inferwire_server.transport.peers import address_of, peer_of
 from inferwire_server.transport.session.frame_writers import writer_on
 from inferwire_server.transport.session.greeting import MeansAnother, SessionTerms, no_hello
@@ -74,6 +75,7 @@ class SocketSession(asyncio.BufferedProtocol):
         "_keepalive",
         "_later",
         "_loop",
+        "_low_water",
         "_max_message_bytes",
         "_on_lost",
         "_owes_pong",
@@ -92,6 +94,7 @@ class SocketSession(asyncio.BufferedProtocol):
     ) -> None:
         self._transport = transport
         self._writer = writer_on(transport)
+        self._low_water = low_water_of(transport)
         self._around = around
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
@@ -130,6 +133,7 @@ class SocketSession(asyncio.BufferedProtocol):
         """Take what was received, or the first part of it if it is much, and write what is ready then."""
         if not self._is_ending:
             self._take_in(self._reader.received(nbytes))
+            self._low_water.expect(self._reader.missing)
 
     def go_on(self) -> None:
         """Take more of what was received."""

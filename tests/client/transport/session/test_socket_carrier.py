@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.client.interrupt import Interrupt
 from tests.client.transport.session.peer import END, TIMEOUT_S, Peer, Place
+from tests.low_water import mark_beyond
 
 import inferwire as ov
 from inferwire.transport.session.carriers import Pieces
@@ -21,6 +22,7 @@ from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import Kind, MalformedFrame
 from inferwire_proto.inferwire.v1 import types_pb2
+from inferwire_proto.low_water import LEAST_BYTES, MOST_BYTES
 
 
 @pytest.mark.parametrize(
@@ -153,6 +155,22 @@ def test_when_all_is_said_the_server_hears_it_and_then_ends_it(open_peer: Callab
 
     assert list(peer.received()) == [b"its answer"]
     assert peer.socket.recv(1) == b"", "the carrier is to close its socket"
+
+
+def test_who_receives_sleeps_until_a_good_part_of_a_large_message_has_come(open_peer: Callable[..., Peer]) -> None:
+    peer = open_peer()
+    content = bytes(range(256)) * 2000
+    framed = frames.header(Kind.MESSAGE, len(content)) + content
+    messages: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=lambda: messages.put(bytes(next(peer.received()))), daemon=True).start()
+    peer.socket.sendall(framed[:100_000])
+    if peer.socket.family == socket.AF_INET:
+        own_name, until = peer.socket.getsockname(), time.monotonic() + TIMEOUT_S
+        while mark_beyond(own_name) != MOST_BYTES:
+            assert time.monotonic() < until
+    peer.socket.sendall(framed[100_000 : -LEAST_BYTES - 1])
+    peer.socket.sendall(framed[-LEAST_BYTES - 1 :])
+    assert messages.get(timeout=TIMEOUT_S) == content
 
 
 def test_the_error_that_ends_it_is_raised(open_peer: Callable[..., Peer]) -> None:
