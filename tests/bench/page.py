@@ -7,23 +7,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench import charts, goals, of_wires
+from tests.bench.command_line import ALL_PEERS, AT_REST, BY_WIRE
 from tests.bench.idle import AtRest
 from tests.bench.peer_catalogue import PEERS
 from tests.bench.report import table
 from tests.bench.rounds import Ratio, ratios_to_first
 from tests.bench.store import Cases, Machines
 
-HOW = """`make bench ARGS='page docs/benchmarks.md'` writes this page. It measures everything again, on the machine that
-it runs on.
+WHAT = """How fast this server is: beside [other servers](#compared-with-other-servers), beside openvino in the same
+process ([each way into it](#ways-into-this-server)), over [a slower network](#from-another-machine), and
+[at rest](#at-rest). Behind that: which [goals](#goals) it has met, [how it is measured](#how-it-is-measured), and
+[every figure](#every-figure).
+"""
 
-How it is measured:
+HOW = """## How it is measured
+
+`make bench ARGS='page docs/benchmarks.md'` writes this page. It measures everything again, on the machine that it runs
+on.
 
 - The load generator keeps a fixed number of requests in flight: whenever one is answered, it sends the next. It runs on
   the same machine as the server and takes its share of the CPU time.
 - The ways are measured in turn, round after round, so that a slow moment of the machine affects all of them.
 - Each figure is the median of the rounds. A ratio compares two figures of the same round. The brackets behind a ratio
   hold the smallest and the largest ratio of the rounds: they show how much noise there is.
-- A goal counts as met if every round met it. *Noise hides it* means that some rounds met it and others did not.
 - The CPU time is per request. It includes the inference, whether the client's process or the server's ran it.
 - This server, its clients and the peers run on the same Python. Which one that is counts: a distribution's takes some
   15 % less CPU time for tiny models than one that was compiled without `--enable-optimizations`, as pyenv does.
@@ -64,7 +70,7 @@ of a table are measured in turn, round after round.
 The adapters are in [tests/bench/peers](../tests/bench/peers). `make bench-peer PEER=mosec` measures one peer alone.
 """
 
-BY_WIRE = """## From another machine
+FROM_ELSEWHERE = """## From another machine
 
 Between the clients and the server is a process that passes bytes on as a wire does: each takes half of the round trip's
 time, and all of a direction together come no faster than the wire carries. The titles say how many requests that is, by
@@ -74,7 +80,18 @@ have under way. What TCP makes of one does not. That process takes some of the m
 `make bench ARGS='wire --round-trip-ms 5 --mbit 100'` measures another wire.
 """
 
-LOSSES = "A peer is faster in these cases. The figure is this server's rate as a ratio to the peer's:\n"
+RATIOS = """This server's rate as a ratio to the peer's. Where it is bold, the peer is faster.
+
+| case | peer | inferwire | with 2 workers |
+|---|---|---:|---:|"""
+
+GOALS = """## Goals
+
+What was set out to be reached on a machine with two cores. A goal counts as met if every round met it. *Noise hides it*
+means that some rounds met it and others did not.
+
+| what | goal | found | met |
+|---|---|---:|---|"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,51 +131,52 @@ def grouped(peers: Mapping[str, Cases]) -> charts.Groups:
 
 def _page(path: Path, results: Results) -> Iterator[str]:
     ways, peers, rest = results.ways, results.peers, results.rest
-    yield f"# Benchmarks\n\n{HOW}"
+    yield f"# Benchmarks\n\n{WHAT}"
     yield from _machines(results.machines)
-    yield "## Goals\n\n| what | goal | found | met |\n|---|---|---:|---|"
-    yield from goals.lines(ways, peers, rest)
+    if any(peers.values()):
+        yield from _beside_peers(path, peers)
     if ways:
         chart = path.with_name(f"{path.stem}-ways.png")
         charts.of_ways(ways, chart)
-        yield f"\n## Ways into this server\n\n![Each way's rate as a ratio to openvino in process]({chart.name})\n"
-        yield from (f"{table(title, rows)}\n" for title, rows in ways.items())
+        yield f"## Ways into this server\n\n![Each way's rate as a ratio to openvino in process]({chart.name})\n"
     if results.wires:
-        yield BY_WIRE
+        yield FROM_ELSEWHERE
         yield from (f"{table(title, rows, of_wires.BASE)}\n" for title, rows in results.wires.items())
-    if any(peers.values()):
-        yield from _beside_peers(path, peers)
     if rest:
         yield from _at_rest(rest)
-
-
-def _beside_peers(path: Path, peers: Mapping[str, Cases]) -> Iterator[str]:
-    ratios = {
-        f"{case}: {who}": ratio
-        for case, peer in sorted((case, peer) for peer, cases in peers.items() for case in cases)
-        for who, ratio in ratios_to_first(peers[peer][case]).items()
-    }
-    chart = path.with_name(f"{path.stem}-peers.png")
-    charts.of_peers(grouped(peers), chart)
-    yield "## Compared with other servers\n"
-    yield peers_how()
-    yield f"![This server's rate as a ratio to each peer's]({chart.name})\n"
-    yield from _losses(ratios)
+    yield GOALS
+    yield from goals.lines(ways, peers, rest)
+    yield f"\n{HOW}\n{peers_how()}\n## Every figure\n"
+    yield from (f"{table(title, rows)}\n" for title, rows in ways.items())
     for peer, cases in peers.items():
         yield from (f"{table(f'{case}: {PEERS[peer].title}', rows, 'it')}\n" for case, rows in cases.items())
 
 
-def _machines(machines: Machines) -> Iterator[str]:
-    yield f"Measured on {machines.described}. The load is the system's average over the minute before the start.\n"
-    for described in dict.fromkeys(machines.again.values()):
-        parts = ", ".join(part for part, where in machines.again.items() if where == described)
-        yield f"These parts were measured again later: {parts}, on {described}.\n"
-
-
-def _losses(ratios: Mapping[str, Ratio]) -> Iterator[str]:
-    yield LOSSES
-    yield from (f"- {what}: {ratio}" for what, ratio in ratios.items() if ratio.middle < 1)
+def _beside_peers(path: Path, peers: Mapping[str, Cases]) -> Iterator[str]:
+    chart = path.with_name(f"{path.stem}-peers.png")
+    charts.of_peers(grouped(peers), chart)
+    yield f"## Compared with other servers\n\n![This server's rate as a ratio to each peer's]({chart.name})\n"
+    yield RATIOS
+    for case, peer in sorted((case, peer) for peer, cases in peers.items() for case in cases):
+        ratios = [_bold_if_slower(ratio) for ratio in ratios_to_first(peers[peer][case]).values()]
+        yield f"| {case} | {PEERS[peer].title} | {' | '.join([*ratios, ''][:2])} |"
     yield ""
+
+
+def _bold_if_slower(ratio: Ratio) -> str:
+    return f"**{ratio}**" if ratio.middle < 1 else str(ratio)
+
+
+def _machines(machines: Machines) -> Iterator[str]:
+    """Say where all was measured; of what was measured again since, where that was."""
+    again = machines.again
+    peers = {ALL_PEERS} if ALL_PEERS in again else set(PEERS)
+    if not {AT_REST, *goals.cases_of_goals(), BY_WIRE, *peers} <= again.keys():
+        yield f"Measured on {machines.described}.\n"
+    for described in dict.fromkeys(again.values()):
+        parts = ", ".join(part for part, where in again.items() if where == described)
+        yield f"Measured on {described}: {parts}.\n"
+    yield "The load is the system's average over the minute before the start.\n"
 
 
 def _at_rest(rest: AtRest) -> Iterator[str]:

@@ -20,7 +20,7 @@ from tests.bench.c_clients import (
     read_wrk,
     until_answered,
 )
-from tests.bench.command_line import parse
+from tests.bench.command_line import PARTS, parse
 from tests.bench.load import Answered, Figures, KnownAnswers
 from tests.bench.networks import NETWORKS, Array
 from tests.bench.peer_catalogue import PEERS
@@ -200,10 +200,10 @@ def test_a_page_with_and_without_two_workers(two_workers: dict[str, Row], tmp_pa
     path = tmp_path / "page.md"
     page.write(path, page.Results(Machines("a machine", {"mosec": "another"}), ways, wires, peers, None))
     written = path.read_text()
-    assert "Measured on a machine. The load is" in written
-    assert "These parts were measured again later: mosec, on another." in written
+    assert "Measured on a machine.\n\nMeasured on another: mosec.\n" in written
     assert "### corner, 1 in flight, 20 ms, 500 Mbit/s\n\n| way | inferences/s | ratio to a bare gRPC call |" in written
-    assert f"- {case}: inferwire / mosec: 0.90 (0.90-0.90)\n" in written
+    ratio_of_two = "1.60 (1.60-1.60)" if two_workers else ""
+    assert f"| {case} | mosec | **0.90 (0.90-0.90)** | {ratio_of_two} |\n" in written
     assert ("with 2 workers / mosec | at least 1.5 | 1.60 (1.60-1.60) | yes |" in written) == bool(two_workers)
 
 
@@ -228,6 +228,14 @@ def test_peers_of_one_network_and_load_stand_in_one_chart() -> None:
     }
 
 
+def test_a_machine_of_which_no_part_is_left_is_not_named(tmp_path: Path) -> None:
+    parts = [part for part in PARTS if part not in PEERS]
+    path = tmp_path / "page.md"
+    page.write(path, page.Results(Machines("a machine", dict.fromkeys(parts, "another")), {}, {}, {}, None))
+    assert f"Measured on another: {', '.join(parts)}.\n" in path.read_text()
+    assert "Measured on a machine." not in path.read_text()
+
+
 def test_a_page_of_nothing(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     page.write(path, page.Results(Machines("a machine", {}), {}, {}, {}, None))
@@ -236,10 +244,12 @@ def test_a_page_of_nothing(tmp_path: Path) -> None:
 
 def test_the_page_of_the_docs_says_what_would_be_written_now() -> None:
     written = (ROOT / "docs/benchmarks.md").read_text()
+    assert page.WHAT in written
     assert page.HOW in written
     assert page.peers_how() in written
-    assert page.LOSSES in written
-    assert page.BY_WIRE in written
+    assert page.RATIOS in written
+    assert page.GOALS in written
+    assert page.FROM_ELSEWHERE in written
 
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
