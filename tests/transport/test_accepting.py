@@ -115,9 +115,8 @@ async def test_who_cannot_be_taken_waits_and_the_log_says_so_once_a_minute(
 ) -> None:
     now = 1000.0
     monkeypatch.setattr(accepting_module, "_AGAIN_S", 0.001)
-    monkeypatch.setattr(accepting_module, "monotonic", lambda: now)
     turns = Turns()
-    accepting = Accepting(failing, turns.take)
+    accepting = Accepting(failing, turns.take, lambda: now)
 
     async def take(*errors: int) -> list[tuple[str, str]]:
         failing.errors = list(errors)

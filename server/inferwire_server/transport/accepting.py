@@ -40,12 +40,14 @@ LetIn: TypeAlias = Callable[[socket.socket], Coroutine[None, None, None]]
 class Accepting:
     """Accepts the connections that come to a socket, which it owns from now on, until it is closed.
 
-    If none can be accepted, most likely because the process has too many files open, they wait.
+    If none can be accepted, most likely because the process has too many files open, they wait. `clock` shows the time
+    in seconds, by which the log says so once a minute.
     """
 
-    def __init__(self, listener: socket.socket, let_in: LetIn) -> None:
+    def __init__(self, listener: socket.socket, let_in: LetIn, clock: Callable[[], float] = monotonic) -> None:
         self._listener = listener
         self._let_in = let_in
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._entering: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.TimerHandle | None = None
@@ -116,7 +118,7 @@ class Accepting:
     def _pause(self, error: OSError) -> None:
         self._loop.remove_reader(self._listener)
         self._resuming = self._loop.call_later(_AGAIN_S, self._resume)
-        now = monotonic()
+        now = self._clock()
         if now - self._told_at >= _QUIET_S:
             self._told_at = now
             log.warning("new connections have to wait", reason=os.strerror(error.errno or 0))

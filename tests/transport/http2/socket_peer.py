@@ -29,15 +29,22 @@ NOT_HTTP2 = b"something else, please"
 
 
 class Calls:
-    """The calls of all connections, in the order in which they began, and the connections' ends."""
+    """The calls of all connections, in the order in which they began, and the connections' ends.
+
+    Attributes:
+        now: What the connections' clock shows, in seconds.
+    """
 
     def __init__(self) -> None:
+        self.now = 0.0
         self.heard: list[Heard] = []
         self.made: list[Http2Protocol[Headers]] = []
         self.lost: list[Http2Protocol[Headers]] = []
         self._at_once: bytes | None = None
         turns = Turns(lambda call: asyncio.get_running_loop().call_soon(call))
-        self._around = Http2Surroundings(self.made.append, self.lost.append, NOT_HTTP2, None, Http2Timeouts(), turns)
+        self._around = Http2Surroundings(
+            self.made.append, self.lost.append, NOT_HTTP2, None, Http2Timeouts(), turns, lambda: self.now
+        )
 
     def connect(self, write: Write, protocol: Http2Protocol[Headers]) -> Connection[Headers]:
         """Begin a connection."""

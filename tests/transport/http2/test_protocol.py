@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, closing
 from itertools import pairwise
 from pathlib import Path
-from time import monotonic
 
 import pytest
 from tests.ipv6 import NEEDS_IPV6
@@ -32,7 +31,6 @@ from tests.transport.http2.wire import (
 
 from inferwire_proto.low_water import MOST_BYTES
 from inferwire_server.transport.http2 import frames
-from inferwire_server.transport.http2 import protocol as protocol_module
 from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, frame
 from inferwire_server.transport.http2.protocol import Http2Protocol
 
@@ -396,9 +394,9 @@ async def test_a_peer_that_does_not_close_as_well_is_cut_off(
 ) -> None:
     await peer.greet()
     protocol.close()
-    protocol.look(monotonic() + 9)
+    protocol.look(9.9)
     assert not protocol._transport.is_closing()
-    protocol.look(monotonic() + 11)
+    protocol.look(10)
     await reaches(lambda: calls.lost == [protocol])
 
 
@@ -461,39 +459,31 @@ async def test_a_peer_that_has_heard_that_it_is_left_is_told_which_stream_is_the
 
 
 async def test_a_peer_that_never_greets_is_cut_off(peer: Peer, protocol: Http2Protocol[Headers]) -> None:
-    protocol.look(monotonic() + 19)
+    protocol.look(19.9)
     assert not protocol._transport.is_closing()
-    protocol.look(monotonic() + 21)
+    protocol.look(20)
     assert await peer.is_cut_off()
 
 
-async def test_a_preface_is_waited_for_no_longer_where_it_comes_slowly(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 0.0
-    monkeypatch.setattr(protocol_module, "monotonic", lambda: now)
+async def test_a_preface_is_waited_for_no_longer_where_it_comes_slowly(calls: Calls) -> None:
     transport, protocol = SlowTransport(), calls.protocol()
     protocol.connection_made(transport)
     for byte in PREFACE[:19]:
-        now += 1
+        calls.now += 1
         protocol.data_received(bytes([byte]))
-        protocol.look(now)
+        protocol.look(calls.now)
     assert not transport.is_aborted
-    now += 1
-    protocol.look(now)
+    calls.now += 1
+    protocol.look(calls.now)
     assert transport.is_aborted
 
 
-async def test_a_peer_is_waited_for_as_others_are_once_its_preface_has_come(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 0.0
-    monkeypatch.setattr(protocol_module, "monotonic", lambda: now)
+async def test_a_peer_is_waited_for_as_others_are_once_its_preface_has_come(calls: Calls) -> None:
     transport, protocol = SlowTransport(), calls.protocol()
     protocol.connection_made(transport)
-    now = 19.0
+    calls.now = 19.0
     protocol.data_received(PREFACE)
-    protocol.look(48.0)
+    protocol.look(48.9)
     assert (transport.asked, transport.is_aborted) == (0, False)
     protocol.look(49.0)
     assert (transport.asked, transport.is_aborted) == (1, False)
@@ -504,14 +494,16 @@ async def test_a_silent_peer_is_asked_and_stays_if_it_says_that_it_is_there(
 ) -> None:
     await peer.greet()
     for number in (1, 3):
-        protocol.look(monotonic() + 29)
-        protocol.look(monotonic() + 31)
+        began = calls.now
+        protocol.look(began + 29.9)
+        protocol.look(began + 30)
         (asked,) = await peer.told(1)
-        protocol.look(monotonic() + 39)
+        protocol.look(began + 39.9)
         assert (asked.kind, asked.flags) == (frames.PING, 0)
+        calls.now = began + 39.9
         peer.say(frame(frames.PING, frames.ACK, content=asked.content), headers(number, flags=END_STREAM))
         await reaches(lambda number=number: len(calls.heard) == number // 2 + 1)
-        protocol.look(monotonic() + 29)
+    protocol.look(calls.now + 29.9)
     assert calls.lost == []
 
 
@@ -521,9 +513,9 @@ async def test_a_peer_that_does_not_say_so_is_cut_off(
     await peer.greet()
     peer.say(headers(1))
     heard = await calls.begun()
-    protocol.look(monotonic() + 31)
+    protocol.look(30)
     await peer.told(1)
-    protocol.look(monotonic() + 42)
+    protocol.look(40)
     assert await peer.is_cut_off()
     assert heard.ends == 1
 
@@ -533,18 +525,16 @@ async def test_a_peer_that_pings_now_and_then_is_never_sent_away(peer: Peer, pro
     for _ in range(3):
         peer.say(frame(frames.PING, content=bytes(8)) * 600)
         assert {frame.kind for frame in await peer.told(600)} == {frames.PING}
-        protocol.look(monotonic())
+        protocol.look(0)
 
 
-async def test_a_peer_whose_calls_wait_for_a_turn_is_not_silent(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr(protocol_module, "monotonic", lambda: now)
+async def test_a_peer_whose_calls_wait_for_a_turn_is_not_silent(calls: Calls) -> None:
     transport, protocol = SlowTransport(), calls.protocol()
     protocol.connection_made(transport)
     protocol.data_received(PREFACE + calling(1, 2001))
-    now = 29.0
+    calls.now = 29.0
     await calls.begun(1000)
-    protocol.look(58.0)
+    protocol.look(58.9)
     assert (transport.asked, transport.is_aborted) == (0, False)
     protocol.look(59.0)
     assert (transport.asked, transport.is_aborted) == (1, False)
@@ -604,24 +594,28 @@ def slow(calls: Calls) -> tuple[SlowTransport, Http2Protocol[Headers]]:
 
 def test_a_peer_that_reads_is_there_however_slowly_it_does(slow: tuple[SlowTransport, Http2Protocol[Headers]]) -> None:
     transport, protocol = slow
-    began = monotonic()
     for at in range(5, 205, 5):
         transport.unread_bytes -= 10
-        protocol.look(began + at)
+        protocol.look(at)
+    protocol.look(229.9)
     assert (transport.asked, transport.is_aborted) == (0, False)
-    protocol.look(began + 231)
+    protocol.look(230)
     assert (transport.asked, transport.is_aborted) == (1, False)
-    protocol.look(began + 242)
+    protocol.look(239.9)
+    assert not transport.is_aborted
+    protocol.look(240)
     assert transport.is_aborted
 
 
-def test_a_peer_that_has_read_all_that_waited_is_asked_anew(slow: tuple[SlowTransport, Http2Protocol[Headers]]) -> None:
+def test_a_peer_that_has_read_all_that_waited_is_asked_anew(
+    calls: Calls, slow: tuple[SlowTransport, Http2Protocol[Headers]]
+) -> None:
     transport, protocol = slow
-    began = monotonic()
     protocol.pause_writing()
-    protocol.look(began + 31)
+    protocol.look(30)
+    calls.now = 30.5
     protocol.resume_writing()
-    protocol.look(began + 41)
+    protocol.look(60.5)
     assert (transport.asked, transport.is_aborted) == (2, False)
 
 

@@ -9,7 +9,6 @@ import sys
 import termios
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import monotonic
 from typing import Generic, TypeVar, cast
 
 from inferwire_server.transport.http2.connection import Connection
@@ -66,6 +65,7 @@ class Http2Surroundings(Generic[H]):
         not_http2: What is sent to peers that speak neither.
         timeouts: How long peers may do nothing.
         turns: The turns of connections that have received more than is taken in at once.
+        clock: What the time is, in seconds.
     """
 
     on_made: Callable[[Http2Protocol[H]], object]
@@ -74,6 +74,7 @@ class Http2Surroundings(Generic[H]):
     other: ProtocolSwitch | None
     timeouts: Http2Timeouts
     turns: Turns
+    clock: Callable[[], float]
 
 
 class Http2Protocol(asyncio.Protocol, Generic[H]):
@@ -88,7 +89,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     ) -> None:
         self._connect = connect
         self._around = around
-        self._keepalive = Keepalive(around.timeouts.peer, monotonic())
+        self._keepalive = Keepalive(around.timeouts.peer, around.clock())
         self._is_closing = False
         self._is_deaf = False
         self.peer = ""
@@ -132,7 +133,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
             self._transport.resume_reading()
 
     def _take(self, data: bytes) -> None:
-        now = monotonic()
+        now = self._around.clock()
         self._keepalive.heard(now)
         was_greeted = self._connection.is_greeted
         try:
@@ -155,7 +156,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
             self._is_deaf = False
             self._around.turns.wait(self)
         # The peer reads, so it is alive, although what it sends itself may be long in coming.
-        self._keepalive.heard(monotonic())
+        self._keepalive.heard(self._around.clock())
         self._connection.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -198,7 +199,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         if self._is_closing or self._transport.is_closing():
             return
         self._is_closing = True
-        self._keepalive.ending(monotonic())
+        self._keepalive.ending(self._around.clock())
         self._transport.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()

@@ -40,12 +40,13 @@ class Http2Server(Generic[H]):
         not_http2: bytes,
         timeouts: Http2Timeouts | None = None,
         other: ProtocolSwitch | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._connect = connect
         self._timeouts = timeouts or Http2Timeouts()
         self._connections: OpenConnections[Http2Protocol[H]] = OpenConnections()
         self._around = Http2Surroundings(
-            self._add, self._connections.discard, not_http2, other, self._timeouts, Turns()
+            self._add, self._connections.discard, not_http2, other, self._timeouts, Turns(), clock
         )
         self._listening: list[Accepting] = []
         self._is_closing = False
@@ -93,7 +94,7 @@ class Http2Server(Generic[H]):
         Peers that take their answers have until `limit_s` is over, if that is later. Give how many answers were cut
         off.
         """
-        ends_at = monotonic() + limit_s
+        ends_at = self._around.clock() + limit_s
         self._is_closing = True
         self._stop_listening()
         self.part()
@@ -110,13 +111,13 @@ class Http2Server(Generic[H]):
 
     async def _see_off(self, ends_at: float, flush_s: float) -> int:
         """Wait for the peers that take their answers, and cut off all others; give how many answers that were."""
-        began_at, timeouts = monotonic(), PeerTimeouts(answer_s=_STALL_S, linger_s=flush_s)
+        began_at, timeouts = self._around.clock(), PeerTimeouts(answer_s=_STALL_S, linger_s=flush_s)
         taking = {connection: Keepalive(timeouts, began_at) for connection in self._connections if connection.due_bytes}
         for keepalive in taking.values():
             keepalive.ending(began_at)
         cut = 0
         while self._connections:
-            now = monotonic()
+            now = self._around.clock()
             for connection in self._connections:
                 keepalive = taking.get(connection)
                 if now >= ends_at or keepalive is None or keepalive.judge(now, connection.due_bytes) is Verdict.CUT_OFF:
@@ -147,7 +148,7 @@ class Http2Server(Generic[H]):
 
     def _look(self) -> None:
         """Check for silent peers, every `look_s`."""
-        now = monotonic()
+        now = self._around.clock()
         for connection in self._connections:
             connection.look(now)
         self._looking = asyncio.get_running_loop().call_later(self._timeouts.look_s, self._look)
