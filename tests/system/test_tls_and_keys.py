@@ -188,7 +188,7 @@ def test_the_command(server: ServerProcess, authority: Authority) -> None:
     assert subprocess.run((sys.executable, "-m", "inferwire_cli.health"), env=own, check=False).returncode == 0
 
 
-def test_with_keys_alone_a_session_goes_on_at_the_http_port(key_file: Path) -> None:
+def test_with_keys_alone_a_session_goes_on_beside_grpc(key_file: Path) -> None:
     with started("--model-repository", str(DIGITS), "--api-key-file", str(key_file)) as (server, log):
         wait_for_line(server, log, '"ready"')
         before = set(threading.enumerate())
