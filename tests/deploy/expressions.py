@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from tests.deploy.manifests import read
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.scheduling.tally import OUTCOMES
+from inferwire_server.core.scheduling.tally import OUTCOMES, SECONDS_BUCKETS
 
 (DOCUMENT,) = read("prometheus/rules.yaml")
 RULES: list[Any] = [rule for group in DOCUMENT["groups"] for rule in group["rules"]]
@@ -21,10 +21,11 @@ VALUES = {
     "instance": {"$instance"},
     "alertname": {"Inferwire.+"},
     "alertstate": {"firing"},
+    "le": {"+Inf", *map(str, SECONDS_BUCKETS)},
 }
 """The values by which labels may be selected; a dashboard's variables stand for those that it offers."""
 
-_WORDS = {"or", "unless", "offset"}
+_WORDS = {"and", "or", "unless", "offset"}
 """The words in expressions that are neither names nor functions."""
 
 _SELECTOR = re.compile(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}")
