@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Iterator
+from shutil import which
 from typing import Any
 
 import pytest
 from tests.deploy.expressions import RULES, VALUES, LabelsOf, labels_given
-from tests.deploy.manifests import read
+from tests.deploy.manifests import DEPLOY, read
 
+ROOT = DEPLOY.parent
+PAGE = ROOT / "docs/alerts.md"
 ALERTS = [rule for rule in RULES if "alert" in rule]
 
 
@@ -25,7 +30,19 @@ def test_what_a_rule_reads_is_what_the_server_writes(rule: Any, labels_of: Label
 @pytest.mark.parametrize("alert", ALERTS, ids=rule_name)
 def test_an_alert_says_how_bad_it_is_and_what_to_do(alert: Any) -> None:
     assert alert["labels"]["severity"] in {"critical", "warning"}
-    assert set(alert["annotations"]) == {"summary", "description"}
+    assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
+
+
+def test_every_alert_leads_to_what_the_page_says_of_it() -> None:
+    headings = re.findall(r"^## (\w+)$", PAGE.read_text(), re.MULTILINE)
+    assert headings == [alert["alert"] for alert in ALERTS]
+    for alert in ALERTS:
+        assert alert["annotations"]["runbook_url"] == f"{PAGE.relative_to(ROOT)}#{alert['alert'].lower()}"
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=rule_name)
+def test_the_page_says_how_bad_an_alert_is(alert: Any) -> None:
+    assert f"## {alert['alert']}\n\n{alert['labels']['severity'].title()}. " in PAGE.read_text()
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=rule_name)
@@ -34,10 +51,30 @@ def test_an_alert_has_a_name_by_which_the_dashboard_finds_it(alert: Any) -> None
     assert re.fullmatch(pattern, alert["alert"])
 
 
+def shown_to_fire(test: Any) -> Iterator[str]:
+    """Give the alerts that fire in an evaluation of one of Prometheus' tests."""
+    for evaluation in test.get("alert_rule_test", ()):
+        if evaluation["exp_alerts"]:
+            yield evaluation["alertname"]
+    for evaluation in test.get("promql_expr_test", ()):
+        asked = 'alertstate="firing"' in evaluation["expr"]
+        for sample in evaluation["exp_samples"]:
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', sample["labels"]))
+            if sample["value"] and (asked or labels.get("alertstate") == "firing"):
+                yield labels["alertname"]
+
+
 def test_every_alert_is_shown_to_fire() -> None:
-    (tested,) = read("prometheus/rules_test.yaml")
-    for alert in ALERTS:
-        assert alert["alert"] in str(tested["tests"]), alert["alert"]
+    (document,) = read("prometheus/rules_test.yaml")
+    shown = {name for test in document["tests"] for name in shown_to_fire(test)}
+    assert shown == {alert["alert"] for alert in ALERTS}
+
+
+@pytest.mark.skipif(not which("promtool"), reason="it needs Prometheus' promtool")
+def test_prometheus_finds_what_its_tests_show() -> None:
+    command = ["promtool", "test", "rules", DEPLOY / "prometheus/rules_test.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("optional", [False, True])
