@@ -104,10 +104,14 @@ def test_a_model_with_the_settings_that_are_shown_loads(settings: str, tmp_path:
         assert json.load(answer)["models"] == [{"name": "m", "version": "1", "state": "ready"}]
 
 
+def anchor_of(heading: str) -> str:
+    """Give the name that a heading has in links, as renderers of Markdown make it."""
+    return re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-")
+
+
 def anchors(page: Path) -> set[str]:
-    """Give the names that a page's headings have in links, as renderers of Markdown make them."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+    """Give the names that a page's headings have in links."""
+    return {anchor_of(heading) for heading in re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -117,6 +121,16 @@ def test_what_a_page_links_to_is_there(page: Path) -> None:
         assert target.exists(), path
         if heading:
             assert heading in anchors(target), f"{path}#{heading}"
+
+
+def test_the_contents_of_the_page_for_operators_are_in_its_order() -> None:
+    text = (ROOT / "docs/operating.md").read_text()
+    contents, *_ = re.findall(r"^\| for \| read \|\n(?:\|.*\n)+", text, re.MULTILINE)
+    listed = re.findall(r"\]\(#([^)]+)\)", contents)
+    sections = [anchor_of(heading) for heading in re.findall(r"^## (.+)$", text, re.MULTILINE)]
+    in_order = [anchor_of(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    assert [each for each in listed if each in sections] == sections
+    assert listed == sorted(listed, key=in_order.index)
 
 
 def test_every_page_knows_how_many_slots_a_model_has() -> None:
