@@ -21,6 +21,7 @@ PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "deploy/models/RE
     *sorted((ROOT / "docs").glob("*.md"))
 ]
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/python-client.md").read_text(), re.MULTILINE | re.DOTALL)
+PORTED = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/from-openvino.md").read_text(), re.MULTILINE | re.DOTALL)
 OTHER_CLIENTS = (ROOT / "docs/other-clients.md").read_text()
 SCRIPTS = re.findall(r"^```javascript\n(.*?)^```$", OTHER_CLIENTS, re.MULTILINE | re.DOTALL)
 SAID = ("probabilities [", "[ 2, 10 ] Float32Array(20) [", "espresso")
@@ -67,6 +68,28 @@ def test_a_program_runs(program: str, server: ServerProcess) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
     assert "given up" not in done.stdout
+
+
+def test_a_program_says_the_same_with_openvino_after_it_is_ported_and_unchanged(tmp_path: Path) -> None:
+    before, after = PORTED
+    assert len(set(before.splitlines()) - set(after.splitlines())) == 2
+    (tmp_path / "program.py").write_text(before)
+    with running_server(None, "--allow-uploads") as server:
+        (tmp_path / "ported.py").write_text(after.replace("127.0.0.1:8001", server.grpc_address))
+        by_openvino, ported, unchanged = (
+            subprocess.run(
+                [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+            )
+            for command in (
+                (tmp_path / "program.py",),
+                (tmp_path / "ported.py",),
+                ("-m", "inferwire", "--address", server.grpc_address, tmp_path / "program.py"),
+            )
+        )
+    assert (by_openvino.returncode, by_openvino.stderr) == (0, "")
+    assert len(by_openvino.stdout.split()) == 17
+    for done in (ported, unchanged):
+        assert (done.returncode, done.stdout, done.stderr) == (0, by_openvino.stdout, "")
 
 
 @pytest.mark.skipif(not which("node"), reason="it needs Node.js")
