@@ -66,6 +66,9 @@ of a table are measured in turn, round after round.
   and with `--workers 2`.
 - mosec takes a tensor as bare bytes over HTTP. LitServe and BentoML take it as base64 within JSON. In these cases,
   this server is called over REST with binary tensors.
+- OpenVINO Model Server and Triton's OpenVINO backend are not among them: neither comes as a package from PyPI that
+  starts here. Both are distributed as container images and archives. The Triton of PyTriton's package, which is
+  measured, has the Python backend alone.
 
 The adapters are in [tests/bench/peers](../tests/bench/peers). `make bench-peer PEER=mosec` measures one peer alone.
 """
