@@ -91,6 +91,11 @@ def show_help_of_programs(command: str) -> None:
     assert "--address" in run(command)
 
 
+def installed(command: str) -> str:
+    """Give a command of the environment that the README makes as one of this environment."""
+    return command.removeprefix("~/inferwire/bin/")
+
+
 def make_environment(command: str) -> None:
     with TemporaryDirectory() as folder:
         run(command.replace("~/inferwire", f"{folder}/environment").replace("venv", "venv --without-pip", 1))
@@ -114,8 +119,8 @@ RUNNERS: list[tuple[str, Callable[[str], None]]] = [
     ("make demo", demo),
     ("make check", check),
     ("make serve", serve),
-    ("inferwire serve --help", show_help),
-    ("inferwire serve --model-repository", serve),
+    ("~/inferwire/bin/inferwire serve --help", lambda command: show_help(installed(command))),
+    ("~/inferwire/bin/inferwire serve --model-repository", lambda command: serve(installed(command))),
     ("python3 -m venv", make_environment),
     ("python -m inferwire --help", show_help_of_programs),
     ("~/inferwire/bin/pip install", install),
@@ -169,6 +174,17 @@ def test_a_program_runs(block: str, server: ServerProcess) -> None:
     numbers = done.stdout.split()
     assert len(numbers) == 33 + ("latency" in block), done.stdout
     assert [float(number) for number in numbers]
+
+
+def test_the_first_minute_is_the_demo_alone() -> None:
+    (first,) = re.findall(r"^## Sixty seconds to a result\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^\$ (.+)$", first, re.MULTILINE) == ["make demo"]
+
+
+def test_what_is_pasted_into_a_new_shell_is_found_there() -> None:
+    (install,) = re.findall(r"^## Installing\n(.*?)^## ", README, re.MULTILINE | re.DOTALL)
+    commands = re.findall(r"^\$ (\S+)", install, re.MULTILINE)
+    assert set(commands) == {"python3", "~/inferwire/bin/pip", "~/inferwire/bin/inferwire", "docker"}
 
 
 def test_nothing_is_left_to_fill_in() -> None:
