@@ -52,7 +52,7 @@ FIGURES = (
     ("HTTP, rows batched, 64 calls in flight / mosec", f"{BATCHED_BYTES} / mosec"),
     ("the same with `--workers 2` / mosec", f"{BATCHED_BYTES} with 2 workers / mosec"),
 )
-"""How the README words what is on the page of benchmarks: goals, and where a peer is faster; in the README's order."""
+"""How the README words what is on the page of benchmarks, goals and comparisons with peers; in the README's order."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 
 
@@ -191,8 +191,9 @@ def test_every_page_knows_how_many_slots_a_model_has() -> None:
 
 def test_the_readme_has_the_benchmarks_figures() -> None:
     page, ratio = (ROOT / "docs/benchmarks.md").read_text(), r"([\d.]+ \([\d.]+-[\d.]+\))"
-    goals = re.findall(rf"^\| (.+?) \| at .+? \| {ratio} \|", page, re.MULTILINE)
-    losses = re.findall(rf"^- (.+): {ratio}$", page, re.MULTILINE)
-    measured = dict(goals + losses)
+    measured = dict(re.findall(rf"^\| (.+?) \| at .+? \| {ratio} \|", page, re.MULTILINE))
+    beside = re.findall(rf"^\| (.+?) \| (.+?) \| \**{ratio}\** \| (?:\**{ratio}\**)? \|$", page, re.MULTILINE)
+    for case, peer, one, two in beside:
+        measured |= {f"{case}: inferwire / {peer}": one, f"{case}: inferwire with 2 workers / {peer}": two}
     shown = re.findall(rf"^\| (.+?) \| {ratio} \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert shown == [(told, measured[what]) for told, what in FIGURES]
