@@ -17,7 +17,7 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.batching import Batching
-from inferwire_server.core.scheduling.job import Job, JobState, Work
+from inferwire_server.core.scheduling.job import Job, JobState, Timings, Work
 from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Terms
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
@@ -184,6 +184,32 @@ async def test_all_of_one_turn_run_on_the_loop_however_many_slots_there_are() ->
         assert rig.device.occupancy == Occupancy(2, 2, 8)
         assert [(await end).state for end in ends] == [JobState.FINISHED] * 10
         assert set(rig.threads) == {get_ident()}
+
+
+async def test_how_long_a_brief_inference_took_does_not_count_its_wait_for_the_loop() -> None:
+    def compute_for_a_second(tensor: Tensor) -> Tensor:
+        rig.now += 1.0
+        return tensor
+
+    async with a_rig() as rig:
+        await rig.learn()
+        rig.compute = compute_for_a_second
+        both = [rig.submit(Work((ROW,), (0,)))[1] for _ in range(2)]
+        assert [(await end).timings for end in both] == [Timings(0.0, 1.0, 1.0), Timings(1.0, 1.0, 2.0)]
+        assert rig.device.tally("m").runs[1].seconds == 2.0
+
+
+async def test_a_stack_on_the_loop_is_not_charged_for_the_turns_of_others_between_its_own() -> None:
+    def compute_for_a_second(tensor: Tensor) -> Tensor:
+        rig.now += 1.0
+        return tensor
+
+    async with a_rig() as rig:
+        await rig.learn()
+        rig.compute = compute_for_a_second
+        both = [rig.submit(Work((stack_of(3),), (0,), executions=3, one_by_one=True))[1] for _ in range(2)]
+        assert [(await end).timings for end in both] == [Timings(5.0, 1.0, 6.0)] * 2
+        assert rig.device.tally("m").runs[1].seconds == 6.0
 
 
 async def test_what_comes_in_one_turn_runs_together_once_its_shape_is_known() -> None:

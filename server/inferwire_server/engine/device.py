@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -39,8 +40,13 @@ _ENDED = object()
 """What comes after the last step of a run."""
 
 
-class _Running(NamedTuple):
-    """What a slot of a model is running, and where."""
+@dataclass(eq=False, slots=True)
+class _Running:
+    """What a slot of a model is running, and where.
+
+    Attributes:
+        began_at: When it began; later by as long as it has waited for the loop.
+    """
 
     model: ModelKey
     slots: ModelSlots
@@ -296,10 +302,10 @@ class Device:
         if where is not LOOP:
             self._hand_over(running, steps)
         elif at_once:
-            self._go_on(running, steps)
+            self._go_on(running, steps, running.began_at)
         else:
             # In a later turn of the loop: `submit` is to return before `on_end` is called.
-            self._loop.call_soon(self._go_on, running, steps)
+            self._loop.call_soon(self._go_on, running, steps, running.began_at)
 
     def _hand_over(self, running: _Running, steps: Iterator[None]) -> None:
         """Have a thread run the steps. The run takes one of the device's places, even if it was expected to be brief.
@@ -325,25 +331,27 @@ class Device:
         self._threads.done()
         self._report(running)
 
-    def _go_on(self, running: _Running, steps: Iterator[None]) -> None:
+    def _go_on(self, running: _Running, steps: Iterator[None], waits_since: float) -> None:
         """Run the steps on the loop, and yield to its other callbacks after each `TURN_S`."""
-        until = self._clock() + TURN_S
+        now = self._clock()
+        running.began_at += now - waits_since
+        until = now + TURN_S
         slots = running.slots
         while slots.may_go_on():
             if next(steps, _ENDED) is _ENDED:
                 self._report(running)
                 return
-            if self._clock() >= until:
-                self._loop.call_soon(self._go_on, running, steps)
+            if (now := self._clock()) >= until:
+                self._loop.call_soon(self._go_on, running, steps, now)
                 return
         self._leave_loop(running, steps)
 
     def _leave_loop(self, running: _Running, steps: Iterator[None]) -> None:
         """Have a thread run the remaining steps, in the slot that they were scheduled for."""
-        model, slots, number = running.model, running.slots, running.number
+        slots = running.slots
         slots.end(running.where)
-        running.run.go_on_in(slots[number])
-        self._running[model, number] = running = running._replace(where=THREAD)
+        running.run.go_on_in(slots[running.number])
+        running.where = THREAD
         self._hand_over(running, steps)
 
     def _report(self, running: _Running) -> None:
@@ -352,7 +360,7 @@ class Device:
         placed = self._placed[model]
         running.slots.end(running.where)
         placed.count_run(run, now - running.began_at)
-        self._apply(self._scheduler.report(model, number, run.outcomes, now))
+        self._apply(self._scheduler.report(model, number, run.outcomes, now, running.began_at))
         self._arm_timer()
 
     def _arm_timer(self) -> None:

@@ -7,7 +7,7 @@ from tests.core.scheduling.test_scheduler import DONE, make_job, started
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.scheduling.batching import Batching
-from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.job import Job, Timings, Work
 from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.tensors import Tensor
@@ -148,3 +148,19 @@ def test_a_batch_that_has_waited_and_has_not_its_turn_asks_for_no_wake() -> None
     assert scheduler.wake(0.01) == []
     assert scheduler.next_wake is None
     assert started(scheduler.report("large", 0, DONE, 0.02)) == [urgent, job]
+
+
+def test_a_model_is_charged_for_a_run_from_when_that_began_and_not_for_its_wait_to_begin() -> None:
+    scheduler = Scheduler(8, 1, "CPU")
+    for model in ("waited", "ran"):
+        scheduler.add_model(model, 1)
+    waited, ran = make_job("waited"), make_job("ran")
+    scheduler.submit(waited, 0.0)
+    scheduler.report("waited", 0, DONE, 3.0, began_at=2.0)
+    scheduler.submit(ran, 3.0)
+    jobs = [make_job(model, 3.0) for model in ("ran", "waited")]
+    for job in jobs:
+        scheduler.submit(job, 3.0)
+    assert started(scheduler.report("ran", 0, DONE, 5.0)) == [jobs[1]]
+    assert waited.timings == Timings(queue_s=2.0, inference_s=1.0, total_s=3.0)
+    assert waited.started_at == 2.0

@@ -148,7 +148,7 @@ class Job:
         received_at: When its request came, by the same clock; None if nobody noted it.
         caller: Who submitted it: callers with waiting jobs take turns. None for a job that is outside of these turns.
         state: What it is doing.
-        started_at: When a slot took it.
+        started_at: When a slot took it; once it has ended, when that began with it.
         ended_at: When it ended.
         outputs: What it gave, if it has finished.
         error: Why it gave nothing, if it has ended otherwise.
@@ -191,6 +191,10 @@ class Job:
             raise self._cannot_become(_RUNNING)
         self.state = _RUNNING
         self.started_at = now
+
+    def begin(self, at: float) -> None:
+        """Record when its run began: the slot that took it may have waited first."""
+        self.started_at = at
 
     def finish(self, outputs: tuple[Tensor, ...] | Apart, now: float) -> None:
         """Record its outputs."""

@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
     jobs: tuple[Job, ...]
     executions: int
-    began_at: float
+    started_at: float
     charged_s: float
     takes_place: bool
 

@@ -227,18 +227,27 @@ class Scheduler:
             effects += self._unbound([ended for bindings in keeping for ended in bindings.expire(now)])
         return effects + self._dispatch(now) if self._queued else effects
 
-    def report(self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], now: float) -> list[Effect]:
-        """Take a slot back, give each job of its run its outcome, and start what can start."""
+    def report(
+        self, model: ModelKey, slot: int, outcomes: Sequence[Outcome], now: float, began_at: float | None = None
+    ) -> list[Effect]:
+        """Take a slot back, give each job of its run its outcome, and start what can start.
+
+        `began_at` is when the run began, where that was later than its start: it may have waited for what runs it. If
+        it waited again, it is later by that, so that no wait counts as time that the run took.
+        """
         lane = self._lane(model)
         run = lane.end(slot)
         if run is None:
             raise bug(f"slot {slot} of model {model} reported without having run")
         self._taken -= run.takes_place
-        self._shares.end(lane.share, run.charged_s, now - run.began_at)
-        lane.learn(run, now - run.began_at)
+        if began_at is None:
+            began_at = run.started_at
+        self._shares.end(lane.share, run.charged_s, now - began_at)
+        lane.learn(run, now - began_at)
         effects: list[Effect] = []
         for job, outcome in zip(run.jobs, outcomes, strict=True):
             if not job.state.is_terminal:
+                job.begin(began_at)
                 effects.append(self._end(job, outcome, now))
             if lane.bindings is not None:
                 effects += self._end_bound(lane.bindings, job, now)
