@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 from hypothesis import strategies as st
@@ -16,6 +16,7 @@ from inferwire_server.core.scheduling.job import Apart, Job, JobState, Outcome, 
 from inferwire_server.core.scheduling.lane import LONGEST_TURN_S, Terms
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
+from inferwire_server.core.states import ResetStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 
@@ -322,6 +323,37 @@ def test_of_a_model_without_batching_a_slot_runs_as_many_one_by_one_as_are_soon_
         now += LONGEST_TURN_S / 7.5
         scheduler.report("m", 0, outcomes(1), now)
     assert counts(scheduler.divide("m", a_stack(20).work)) == [7, 7, 6]
+
+
+def end_at_once(scheduler: Scheduler, job: Job) -> None:
+    scheduler.cancel(job, CANCELLED, job.submitted_at)
+
+
+@pytest.mark.parametrize(
+    ("work", "outcome", "meanwhile"),
+    [
+        (a_job().work, FAILURE, None),
+        (a_stack(2).work._replace(one_by_one=True), Apart(((), FAILURE)), None),
+        (a_job().work, (), end_at_once),
+        (Work((), (), states=ResetStates()), (), None),
+    ],
+    ids=["failed", "one failed", "cancelled", "no inference"],
+)
+def test_how_long_executions_take_is_learned_only_from_those_that_gave_outputs(
+    work: Work, outcome: Outcome, meanwhile: Callable[[Scheduler, Job], None] | None
+) -> None:
+    scheduler = Scheduler(100)
+    scheduler.add_model("m", 1)
+    submitted(scheduler, a_job())
+    now = LONGEST_TURN_S / 2
+    scheduler.report("m", 0, outcomes(1), now)
+    for _ in range(100):
+        job = Job("m", work, now)
+        submitted(scheduler, job, now=now)
+        if meanwhile is not None:
+            meanwhile(scheduler, job)
+        scheduler.report("m", 0, [outcome], now)
+    assert counts(scheduler.divide("m", a_stack(6).work)) == [2, 2, 2]
 
 
 def test_a_stack_whose_executions_are_dropped_one_by_one_ends_with_the_last() -> None:

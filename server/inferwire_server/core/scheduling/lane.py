@@ -7,7 +7,7 @@ long they may wait for others. It changes no job.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -15,7 +15,7 @@ from inferwire_server.core.scheduling.batching import Batching, Group
 from inferwire_server.core.scheduling.bindings import Binding, Bindings, BindingTerms
 from inferwire_server.core.scheduling.caller_turns import CallerTurns, InOrder
 from inferwire_server.core.scheduling.fairness import Share
-from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.job import Job, Outcome, Work
 from inferwire_server.core.scheduling.queue import JobQueue, Rank
 from inferwire_server.core.scheduling.ready_bindings import ReadyBindings
 from inferwire_server.core.scheduling.rows import count_rows
@@ -133,9 +133,15 @@ class Lane:
         most = 1 if self.pace_s is None else max(1, int(LONGEST_TURN_S / self.pace_s))
         return split_stack(work._replace(one_by_one=True), most)
 
-    def learn(self, run: Run, took_s: float) -> None:
-        """Learn the model's pace from how long a run took."""
-        if self.terms.batching is None:
+    def learn(self, run: Run, outcomes: Sequence[Outcome], took_s: float) -> None:
+        """Learn the model's pace from how long a run took, if each of its executions was an inference to its end.
+
+        What failed, was cancelled or was dropped may have taken next to no time, and so does access to states.
+        """
+        if self.terms.batching is not None:
+            return
+        (job,), (outcome,) = run.jobs, outcomes
+        if isinstance(outcome, tuple) and not job.state.is_terminal and job.work.states is None:
             pace_s = took_s / run.executions
             self.pace_s = pace_s if self.pace_s is None else self.pace_s + (pace_s - self.pace_s) * _SMOOTHING
 

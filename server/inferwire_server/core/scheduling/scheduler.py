@@ -243,7 +243,7 @@ class Scheduler:
         if began_at is None:
             began_at = run.started_at
         self._shares.end(lane.share, run.charged_s, now - began_at)
-        lane.learn(run, now - began_at)
+        lane.learn(run, outcomes, now - began_at)
         effects: list[Effect] = []
         for job, outcome in zip(run.jobs, outcomes, strict=True):
             if not job.state.is_terminal:
