@@ -84,21 +84,44 @@ def test_who_is_brief_no_more_waits_for_a_place() -> None:
     assert started(scheduler.report("large", 0, DONE, 0.2)) == [job]
 
 
-def test_a_brief_run_waits_where_somebody_more_urgent_waits_for_a_place() -> None:
+def test_a_brief_run_does_not_wait_for_more_urgent_jobs_that_want_a_place() -> None:
     scheduler = busy(waiting=0)
-    urgent, job = make_job("large", 0.1, priority=1), make_job("brief", 0.1)
-    scheduler.submit(urgent, 0.1)
-    assert started(scheduler.submit(job, 0.1)) == []
-    assert started(scheduler.report("large", 0, DONE, 0.2)) == [urgent, job]
+    for _ in range(3):
+        scheduler.submit(make_job("large", 0.1, priority=1), 0.1)
+    job = make_job("brief", 0.1)
+    assert started(scheduler.submit(job, 0.1)) == [job]
 
 
-def test_brief_runs_take_no_more_than_their_share() -> None:
+def test_of_brief_runs_the_most_urgent_is_next() -> None:
+    scheduler = busy()
+    scheduler.add_model("other", 1)
+    scheduler.set_brief("other", is_brief=True)
+    for model in ("brief", "brief", "other"):
+        scheduler.submit(make_job(model, 0.1), 0.1)
+    normal, urgent = make_job("brief", 0.1), make_job("other", 0.1, priority=1)
+    for job in (normal, urgent):
+        assert started(scheduler.submit(job, 0.1)) == []
+    assert started(scheduler.report("other", 0, DONE, 0.1)) == [urgent]
+    assert started(scheduler.report("brief", 0, DONE, 0.1)) == [normal]
+
+
+@pytest.mark.parametrize("urgency_of_large", [0, 1])
+def test_brief_runs_take_no_more_than_their_share(urgency_of_large: int) -> None:
     scheduler = busy(brief=Terms(weight=0.001))
     scheduler.submit(make_job("brief", 0.1), 0.1)
     scheduler.report("brief", 0, DONE, 0.101)
+    scheduler.submit(make_job("large", 0.101, priority=urgency_of_large), 0.101)
     job = make_job("brief", 0.101)
     assert started(scheduler.submit(job, 0.101)) == []
-    assert started(scheduler.report("large", 0, DONE, 10.0))[0] is job
+    assert job in started(scheduler.report("large", 0, DONE, 10.0))
+
+
+def test_urgent_brief_runs_wait_for_nobody_s_share() -> None:
+    scheduler = busy(brief=Terms(weight=0.001))
+    scheduler.submit(make_job("brief", 0.1), 0.1)
+    scheduler.report("brief", 0, DONE, 0.101)
+    job = make_job("brief", 0.101, priority=1)
+    assert started(scheduler.submit(job, 0.101)) == [job]
 
 
 def test_a_full_queue_takes_no_more_of_a_brief_model_than_its_part() -> None:
@@ -107,7 +130,7 @@ def test_a_full_queue_takes_no_more_of_a_brief_model_than_its_part() -> None:
     scheduler.add_model("brief", 1)
     scheduler.set_brief("brief", is_brief=True)
     for _ in range(5):
-        scheduler.submit(make_job("large", priority=1), 0.0)
+        scheduler.submit(make_job("large"), 0.0)
     for _ in range(2):
         assert started(scheduler.submit(make_job("brief"), 0.0)) == []
     for model in ("large", "brief"):
@@ -141,13 +164,13 @@ def test_a_batch_that_has_waited_and_has_not_its_turn_asks_for_no_wake() -> None
     scheduler.submit(Job("brief", ROW, 0.0), 0.0)
     scheduler.set_brief("brief", is_brief=True)
     scheduler.submit(make_job("large"), 0.0)
-    urgent, job = make_job("large", priority=1), Job("brief", ROW, 0.0)
-    for waiting in (urgent, job):
+    earlier, job = make_job("large"), Job("brief", ROW, 0.0)
+    for waiting in (earlier, job):
         assert started(scheduler.submit(waiting, 0.0)) == []
     assert scheduler.next_wake == 0.01
     assert scheduler.wake(0.01) == []
     assert scheduler.next_wake is None
-    assert started(scheduler.report("large", 0, DONE, 0.02)) == [urgent, job]
+    assert started(scheduler.report("large", 0, DONE, 0.02)) == [job, earlier]
 
 
 def test_a_model_is_charged_for_a_run_from_when_that_began_and_not_for_its_wait_to_begin() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.batching import Group
@@ -24,6 +24,9 @@ from inferwire_server.core.scheduling.room import Room
 from inferwire_server.core.scheduling.stacks import split_into_executions
 from inferwire_server.errors import ServingError, bug
 
+_Turn: TypeAlias = tuple[int, float, int]
+"""Where a lane stands, less is sooner: how urgent its next job is, its turn by fair shares, and the job's arrival."""
+
 
 class Scheduler:
     """One device's bounded queue over the slots of its models.
@@ -36,8 +39,9 @@ class Scheduler:
     flood of one model's jobs does not shut the others out.
     `places` is how many the device has: one for each inference that runs. None takes the largest
     number of slots that any of the models has, since each of them alone would fill the device. Brief
-    inferences, which end before a place could matter, take none. `device` is its name in the errors
-    that callers get.
+    inferences, which end before a place could matter, take none. They run also while all places are
+    taken, as long as their model has had no more of the device for its weight than those that wait
+    and are not less urgent. `device` is its name in the errors that callers get.
     """
 
     def __init__(
@@ -307,23 +311,29 @@ class Scheduler:
     def _next(self, now: float) -> tuple[Lane, Group | None] | None:
         """Find the lane whose turn it is, and its group whose jobs start; None if no job may start.
 
-        While all places are taken, every lane with waiting jobs has its turn, whether it waits for a place or for a
-        slot. A brief lane, which needs no place, starts a job if the turn is its own, and waits if it is another's.
+        While all places are taken, only brief lanes, which need none, start jobs. The one that is next is held back by
+        each lane that waits for a place or a slot, is not less urgent, and has had less of the device. More urgent is
+        no more than as urgent there: holding a brief run back lets no other start sooner.
         """
         is_full = self._taken >= self._places
         if is_full and not any(lane.is_brief and lane.queues for lane in self._lanes.values()):
             return None
         first, first_turn = None, None
+        unable: list[_Turn] = []
         for lane in self._lanes.values():
-            has_turn = lane.slots > 0 if is_full else lane.has_slots_left
-            if not lane.queues or not has_turn or (found := lane.next_group(now)) is None:
+            may_start = lane.has_slots_left and (lane.is_brief or not is_full)
+            competes = may_start or (is_full and lane.slots > 0)
+            if not lane.queues or not competes or (found := lane.next_group(now)) is None:
                 continue
             (urgency, _, arrival), group = found
             turn = (urgency, self._shares.turn(lane.share), arrival)
-            if first_turn is None or turn < first_turn:
+            if not may_start:
+                unable.append(turn)
+            elif first_turn is None or turn < first_turn:
                 first, first_turn = (lane, group), turn
-        may_start = first is not None and self._has_place(first[0]) and first[0].has_slots_left
-        return first if may_start else None
+        if first_turn is None or any(turn[0] <= first_turn[0] and turn[1:] < first_turn[1:] for turn in unable):
+            return None
+        return first
 
     def _has_place(self, lane: Lane) -> bool:
         """Whether the device has a place for a model's next run, or the run takes none."""
