@@ -93,7 +93,7 @@ class Rig:
 KINDS = ("broken", "odd")
 
 
-Scan = Callable[[Overrides], list[Entry]]
+Scan = Callable[[Overrides, str | None], list[Entry]]
 
 
 @asynccontextmanager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from errno import EMFILE
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from shutil import rmtree
+from typing import ClassVar
 
 import pytest
 from structlog.testing import capture_logs
@@ -169,6 +170,45 @@ def test_a_model_may_have_a_policy_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "b/inferwire.toml").write_text('version_policy = "1"')
     (tmp_path / "c/inferwire.toml").write_text("broken")
     assert served(tmp_path, Latest()) == [("a", "1"), ("a", "2"), ("b", "1"), ("c", "2")]
+
+
+def test_which_versions_are_served_does_not_depend_on_the_other_settings(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a/1/m.xml", "a/2/m.xml", "b/1/m.xml", "b/2/m.xml")
+    (tmp_path / "a/inferwire.toml").write_text('version_policy = "all"\nlabels = "gone.txt"\nslots = "no"')
+    (tmp_path / "b/inferwire.toml").write_text('version_policy = "some"')
+    assert served(tmp_path, Latest()) == [("a", "1"), ("a", "2"), ("b", "2")]
+
+
+class WatchedPath(type(Path())):
+    """A path that notes what is looked at."""
+
+    looked_at: ClassVar[set[str]] = set()
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        self.looked_at.add(self.name)
+        return super().stat(follow_symlinks=follow_symlinks)
+
+    def iterdir(self) -> Generator[Path, None, None]:
+        self.looked_at.add(self.name)
+        yield from super().iterdir()
+
+
+@pytest.mark.parametrize("files", [("m/1/m.xml", "m/2/m.xml"), ("m.onnx",), ("m.onnx", "m/1/m.xml")])
+def test_one_model_is_listed_as_among_all_without_a_look_at_the_others(tmp_path: Path, files: tuple[str, ...]) -> None:
+    lay_out(tmp_path, "a/1/m.xml", "b.onnx", "c/1/m.xml", "z/notes", *files)
+    expected = [entry for entry in Repository(tmp_path, All()).served() if entry.name == "m"]
+    WatchedPath.looked_at.clear()
+    assert Repository(WatchedPath(tmp_path), All()).served({"m": {"slots": 2}}, "m") == expected
+    assert expected
+    assert WatchedPath.looked_at.isdisjoint({"a", "b.onnx", "c", "z"})
+
+
+@pytest.mark.parametrize("root", ["m", "m.onnx"])
+def test_the_one_model_there_is_is_listed_by_its_name_alone(tmp_path: Path, root: str) -> None:
+    lay_out(tmp_path, "m/1/m.xml", "m.onnx")
+    repository = Repository(tmp_path / root, Latest())
+    assert repository.served(name="m") == repository.served()
+    assert repository.served(name="n") == []
 
 
 @pytest.mark.parametrize(
@@ -360,10 +400,10 @@ def test_what_a_file_system_found_is_no_model(tmp_path: Path) -> None:
     assert found(tmp_path, "lost+found/1/m.xml", "a.onnx") == [("a", "1", "a.onnx")]
 
 
-def warnings_of(repository: Repository) -> list[tuple[str, str]]:
-    """What the repository says as it is read."""
+def warnings_of(repository: Repository, name: str | None = None) -> list[tuple[str, str]]:
+    """What the repository says as it, or one of its models, is read."""
     with capture_logs() as logged:
-        repository.served()
+        repository.served(name=name)
     warnings = [line for line in logged if line["log_level"] == "warning"]
     assert all(line["event"] == "passed over" for line in warnings)
     return [(line["folder"], line["reason"]) for line in warnings]
@@ -390,6 +430,17 @@ def test_a_folder_that_is_passed_over_is_told_again_only_when_it_has_changed(tmp
     assert [folder for folder, _ in warnings_of(repository)] == ["a"]
     (tmp_path / "a/v1").rename(tmp_path / "a/1")
     assert warnings_of(repository) == []
+
+
+def test_who_asks_for_one_model_is_told_of_its_folder_alone(tmp_path: Path) -> None:
+    repository = lay_out(tmp_path, "a/v1/model.xml", "b/v1/model.xml", "c/1/model.xml")
+    assert [folder for folder, _ in warnings_of(repository, "a")] == ["a"]
+    assert [folder for folder, _ in warnings_of(repository, "c")] == []
+    assert [folder for folder, _ in warnings_of(repository)] == ["b"]
+    (tmp_path / "a/v1").rename(tmp_path / "a/1")
+    assert warnings_of(repository, "a") == []
+    (tmp_path / "a/1").rename(tmp_path / "a/v1")
+    assert [folder for folder, _ in warnings_of(repository)] == ["a"]
 
 
 def test_a_model_of_which_no_version_is_asked_for_does_not_load(tmp_path: Path) -> None:

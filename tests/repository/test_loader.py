@@ -81,7 +81,7 @@ class SlowEntry(Entry):
 
 
 async def test_files_are_looked_at_on_threads(tmp_path: Path) -> None:
-    def scan(_: Overrides) -> list[Entry]:
+    def scan(_: Overrides, __: str | None) -> list[Entry]:
         return [SlowEntry("m", "1", tmp_path / "m" / "1")]
 
     async with a_rig(tmp_path, "m", scan=scan) as rig:

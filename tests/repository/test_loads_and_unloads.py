@@ -207,11 +207,24 @@ async def test_versions_that_took_no_jobs_fail_together_and_are_tried_by_the_nex
         assert rig.states() == {"m/1": "ready", "m/2": "failed"}
 
 
+async def test_a_load_looks_for_the_model_that_it_names(tmp_path: Path) -> None:
+    looked_for: list[str | None] = []
+
+    def scan(overrides: Overrides, name: str | None) -> list[Entry]:
+        looked_for.append(name)
+        return Repository(tmp_path, Latest()).served(overrides, name)
+
+    async with a_rig(tmp_path, "a", "b", scan=scan) as rig:
+        await rig.loader.sync()
+        await rig.loader.load("b")
+        assert looked_for == [None, "b"]
+
+
 async def test_a_sync_that_looked_before_a_load_does_not_undo_it(tmp_path: Path) -> None:
     has_looked, looks = Gate(), count()
 
-    def scan(overrides: Overrides) -> list[Entry]:
-        found = Repository(tmp_path, Latest()).served(overrides)
+    def scan(overrides: Overrides, name: str | None) -> list[Entry]:
+        found = Repository(tmp_path, Latest()).served(overrides, name)
         if next(looks) == 1:
             has_looked.pass_through(lambda: False)
         return found
@@ -231,10 +244,10 @@ async def test_a_sync_that_looked_before_a_load_does_not_undo_it(tmp_path: Path)
 async def test_a_sync_looks_once_more_for_all_models_that_have_been_loaded_meanwhile(tmp_path: Path) -> None:
     is_looking, looks = Gate(), count()
 
-    def scan(overrides: Overrides) -> list[Entry]:
+    def scan(overrides: Overrides, name: str | None) -> list[Entry]:
         if next(looks) == 1:
             is_looking.pass_through(lambda: False)
-        return Repository(tmp_path, Latest()).served(overrides)
+        return Repository(tmp_path, Latest()).served(overrides, name)
 
     async with a_rig(tmp_path, "a", "b", "c", scan=scan) as rig:
         rig.backend.gate.close()

@@ -105,6 +105,13 @@ def test_a_model_where_nobody_may_go_leaves_the_others(readable_by_all: Path) ->
     assert repository.served()[1].fingerprint() != before
 
 
+def test_one_model_is_listed_by_its_name(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a/1/m.onnx", "b/1/m.onnx")
+    models = write(tmp_path, *({"name": name, "base_path": name} for name in "ab"))
+    assert named(models.served(name="b")) == [("b", "1")]
+    assert models.served(name="c") == []
+
+
 def test_a_file_of_one_model_and_none_at_all(tmp_path: Path) -> None:
     lay_out(tmp_path, "a.onnx")
     assert named(write(tmp_path, {"name": "a", "base_path": "a.onnx"}).served()) == [("a", "1")]

@@ -76,6 +76,13 @@ def test_a_place_where_nothing_is_is_refused_by_the_models_name(tmp_path: Path) 
     assert caught.value.message == f"model 'mine' is to be served from '{tmp_path / 'm'}', which does not exist"
 
 
+def test_one_model_is_listed_whatever_has_become_of_the_others(tmp_path: Path) -> None:
+    named(tmp_path, "a/model.onnx")
+    models = NamedModels({"a": tmp_path / "a", "b": tmp_path / "b"}, Latest())
+    assert [(entry.name, entry.version) for entry in models.served(name="a")] == [("a", "1")]
+    assert models.served(name="c") == []
+
+
 def test_a_folder_where_nobody_may_go_fails_its_model_alone(readable_by_all: Path) -> None:
     named(readable_by_all, "a/m/1/model.onnx", "b/1/model.onnx")
     models = NamedModels({"closed": readable_by_all / "a/m", "open": readable_by_all / "b"}, Latest())

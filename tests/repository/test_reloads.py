@@ -266,6 +266,17 @@ async def test_a_broken_new_version_leaves_the_one_before_serving(tmp_path: Path
         await settled(rig, {"m/2": "ready"})
 
 
+@pytest.mark.parametrize("mistake", ['version_policy = "all"\nslots = "no"'])
+async def test_a_mistake_in_its_settings_leaves_all_versions_that_serve(tmp_path: Path, mistake: str) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        rig.write("m", version=2)
+        (tmp_path / "m/inferwire.toml").write_text('version_policy = "all"')
+        await rig.loader.sync()
+        (tmp_path / "m/inferwire.toml").write_text(mistake)
+        await rig.loader.sync()
+        assert rig.catalogue.versions("m") == ("1", "2")
+
+
 async def test_a_policy_that_asks_for_no_version_there_is_leaves_what_serves(tmp_path: Path) -> None:
     async with a_rig(tmp_path, "m") as rig:
         await rig.loader.sync()

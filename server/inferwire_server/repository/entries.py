@@ -21,7 +21,13 @@ from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.open_inference.config_file import FileConfig
 from inferwire_server.repository.batch_settings import as_said
 from inferwire_server.repository.looks import is_file, is_folder, is_there
-from inferwire_server.repository.model_settings import FILE_NAME, ModelSettings, read_layer, settings_from
+from inferwire_server.repository.model_settings import (
+    FILE_NAME,
+    ModelSettings,
+    read_layer,
+    settings_from,
+    version_policy_from,
+)
 from inferwire_server.repository.setting_layers import Layer, told
 from inferwire_server.repository.triton_config import CONFIG_NAME, read_triton_config
 
@@ -107,6 +113,14 @@ class Entry:
         folder = self.location if file is None else file.parent
         settings = settings_from(layers, folder) if layers else ModelSettings()
         return settings if config is None else replace(settings, stated=config.stated, unused=config.unused)
+
+    def version_policy(self) -> VersionPolicy | None:
+        """Read which of the model's versions are to be served, and no other setting; None where nothing says it.
+
+        Raises:
+            ServingError: MODEL_FAILED if a file is broken.
+        """
+        return version_policy_from(self._layers(self._config()))
 
     def why_unfit(self, unfit: UnfitSetting, device: str) -> ServingError:
         """Turn a setting that does not fit the model into an error that names its source.
@@ -264,7 +278,7 @@ def _not_chosen(versions: list[Entry]) -> Entry:
 
 def _policy_of(entry: Entry, default: VersionPolicy) -> VersionPolicy:
     try:
-        return entry.settings().version_policy or default
+        return entry.version_policy() or default
     except ServingError:
         # Broken settings are the reason why the model does not load, and are told there.
         return default

@@ -72,37 +72,41 @@ class Repository:
         """Say why there is nothing to serve, where that is so."""
         return f"the model repository '{self.root}' has no model to serve"
 
-    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
+    def served(self, overrides: Overrides = MappingProxyType({}), name: str | None = None) -> list[Entry]:
         """List the versions to serve, by name, then by version; warn once of each folder that holds none.
+
+        With a name it looks for the model of this name alone.
 
         Raises:
             ServingError: INVALID_INPUT if there is no such folder or file, or it cannot be read.
         """
         models: dict[str, list[Entry]] = {}
-        for entry in overridden(self.scan(), overrides):
+        for entry in overridden(self.scan(name), overrides):
             models.setdefault(entry.name, []).append(entry)
-        self._warn_of(self._without_models(set(models)))
+        self._warn_of(self._without_models(set(models), name), name)
         return [entry for versions in models.values() for entry in chosen(versions, self._policy)]
 
     def folders(self) -> frozenset[Path]:
         """Give the folder in which a change may matter."""
         return frozenset({self.root.parent if is_file(self.root) else self.root})
 
-    def scan(self) -> list[Entry]:
-        """List every version of every model, by name, then by version.
+    def scan(self, name: str | None = None) -> list[Entry]:
+        """List every version of every model, or of the one of this name, by name, then by version.
 
         Raises:
             ServingError: INVALID_INPUT if there is no such folder or file, or it cannot be read.
         """
         try:
-            return one_of_each(map(named_in_utf8, self._entries()))
+            entries = map(named_in_utf8, self._entries(name))
+            return one_of_each(entry for entry in entries if name in (None, entry.name))
         except OSError as error:
             if is_lack_of_files(error):
                 raise  # callers are told of that, too, and to try again
             reason = f"the model repository '{as_utf8(str(self.root))}' cannot be read: {error.strerror}"
             raise ServingError(Code.INVALID_INPUT, reason) from error
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self, name: str | None) -> list[Entry]:
+        """List the versions of every model, or of those that may be the one of this name."""
         if is_file(self.root):
             return [Entry(self.root.stem, "1", self.root)]
         if not is_folder(self.root):
@@ -110,8 +114,14 @@ class Repository:
             raise ServingError(Code.INVALID_INPUT, f"the model repository '{as_utf8(str(self.root))}' {reason}")
         if self._is_one_model:
             return entries_at(self.root.resolve())
-        children = [child for child in sorted(self.root.iterdir()) if not _is_version(child)]
+        children = [child for child in self._children(name) if not _is_version(child)]
         return [entry for child in children for entry in _entries_or_obstacle(child)]
+
+    def _children(self, name: str | None) -> list[Path]:
+        """List what lies in the folder, or what may be the model of this name, by its folder's or its file's."""
+        return sorted(
+            child for child in self.root.iterdir() if name is None or name in (as_utf8(child.name), as_utf8(child.stem))
+        )
 
     @property
     def _is_one_model(self) -> bool:
@@ -119,29 +129,31 @@ class Repository:
         if any(child.name == SAVED_MODEL for child in children):
             return True
         versions = [child for child in children if is_named_as_version(child)]
+        if not versions:
+            return False
         others = [child for child in children if child not in versions]
         # A version that cannot be looked at makes it a model that cannot be read, of which nothing is unloaded.
         return not any(map(_has_model, others)) and any(map(is_version, versions))
 
-    def _without_models(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
-        """List the folders that hold none of these models, and why they are passed over."""
+    def _without_models(self, models: Collection[str], name: str | None) -> Iterator[tuple[str, str]]:
+        """List the folders that hold none of these models, and why they are passed over; with a name, those like it."""
         if not is_folder(self.root) or self._is_one_model:
             return
-        for child in sorted(self.root.iterdir()):
-            name = as_utf8(child.name)
-            if name in (*_NO_MODELS, *names) or name.startswith("."):
+        for child in self._children(name):
+            folder = as_utf8(child.name)
+            if folder in (*_NO_MODELS, *models) or folder.startswith("."):
                 continue
             # It may be gone since, or may not be looked at.
             with suppress(OSError):
                 if is_folder(child):
-                    yield name, _STRAY_VERSION if is_version(child) else _no_model(child)
+                    yield folder, _STRAY_VERSION if is_version(child) else _no_model(child)
 
-    def _warn_of(self, passed_over: Iterable[tuple[str, str]]) -> None:
-        """Warn of folders that are passed over, unless the last reading has warned of them."""
+    def _warn_of(self, passed_over: Iterable[tuple[str, str]], name: str | None) -> None:
+        """Warn of folders that are passed over, of all or of those of a name, unless their last reading has warned."""
         found = frozenset(passed_over)
         for folder, reason in sorted(found - self._told):
             log.warning("passed over", folder=folder, reason=reason)
-        self._told = found
+        self._told = found | {told for told in self._told if name is not None and told[0] != name}
 
 
 def _no_model(folder: Path) -> str:

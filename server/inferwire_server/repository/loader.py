@@ -53,7 +53,7 @@ class Loader:
         self,
         engine: Engine,
         catalogue: Catalogue,
-        scan: Callable[[Overrides], list[Entry]],
+        scan: Callable[[Overrides, str | None], list[Entry]],
         options: ModelOptions,
         batches: BatchOptions = _NO_BATCHES,
     ) -> None:
@@ -190,8 +190,7 @@ class Loader:
             OSError: If no more files can be opened.
         """
         try:
-            entries = self._scan(overrides)
-            return {entry: entry.fingerprint() for entry in entries if name in (None, entry.name)}
+            return {entry: entry.fingerprint() for entry in self._scan(overrides, name)}
         except OSError as error:
             if is_lack_of_files(error):
                 raise

@@ -64,14 +64,16 @@ class ConfiguredRepository:
         """Say why there is nothing to serve, where that is so."""
         return f"the configuration '{self._file}' names no model to serve"
 
-    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
-        """List the versions to serve, in the file's order.
+    def served(self, overrides: Overrides = MappingProxyType({}), name: str | None = None) -> list[Entry]:
+        """List the versions to serve, in the file's order; with a name, those of its model alone.
 
         Raises:
             ServingError: INVALID_INPUT if the file cannot be read, or says what is not offered here.
         """
         entries: list[Entry] = []
         for model in _read_config(self._file):
+            if name not in (None, model.name):
+                continue
             said = Layer(self._file.name, model.settings)
             # Triton's configuration is no part of what the file says.
             versions = [

@@ -198,6 +198,15 @@ def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
     return ModelSettings(**own, batches=batches, label_file=table.get("labels", ""))
 
 
+def version_policy_from(layers: Sequence[Layer]) -> VersionPolicy | None:
+    """Read the version policy of one or more layers; None where there is none, or one that is refused with the rest."""
+    said = (layer.table["version_policy"] for layer in reversed(layers) if layer.says(["version_policy"]))
+    try:
+        return next(map(_version_policy, said), None)
+    except UnfitError:
+        return None
+
+
 def _with_keys_alone(layers: Sequence[Layer]) -> tuple[list[Layer], dict[str, list[str]]]:
     """Replace batching properties of each layer by keys, and tell what is wrong with the properties, by source."""
     changed: list[Layer] = []

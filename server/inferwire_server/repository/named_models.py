@@ -35,21 +35,22 @@ class NamedModels:
         """Say why there is nothing to serve: what is named is a model, or one that fails."""
         return "no model is named"
 
-    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:
-        """List the versions to serve, in the order of the names given.
+    def served(self, overrides: Overrides = MappingProxyType({}), name: str | None = None) -> list[Entry]:
+        """List the versions to serve, in the order of the names given; with a name, those of its model alone.
 
         Raises:
             ServingError: INVALID_INPUT if there is nothing where one is to lie.
         """
-        for name, location in self._locations.items():
+        models = [(model, location) for model, location in self._locations.items() if name in (None, model)]
+        for model, location in models:
             if _is_missing(location):
                 raise invalid_input(
-                    f"model '{name}' is to be served from '{as_utf8(str(location))}', which does not exist"
+                    f"model '{model}' is to be served from '{as_utf8(str(location))}', which does not exist"
                 )
         return [
             entry
-            for name, location in self._locations.items()
-            for entry in chosen(overridden(versions_at(location, name), overrides), self._policy)
+            for model, location in models
+            for entry in chosen(overridden(versions_at(location, model), overrides), self._policy)
         ]
 
     def folders(self) -> frozenset[Path]:

@@ -24,7 +24,11 @@ class NoRepository:
         """Say why there is nothing to serve."""
         return "no models are named, expected a folder with --model-repository, or --allow-uploads"
 
-    def served(self, overrides: Overrides = MappingProxyType({})) -> list[Entry]:  # noqa: ARG002 - as others have it
+    def served(
+        self,
+        overrides: Overrides = MappingProxyType({}),  # noqa: ARG002 - as others have it
+        name: str | None = None,  # noqa: ARG002 - as others have it
+    ) -> list[Entry]:
         """List the versions to serve."""
         return []
 
