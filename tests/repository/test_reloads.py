@@ -266,7 +266,7 @@ async def test_a_broken_new_version_leaves_the_one_before_serving(tmp_path: Path
         await settled(rig, {"m/2": "ready"})
 
 
-@pytest.mark.parametrize("mistake", ['version_policy = "all"\nslots = "no"'])
+@pytest.mark.parametrize("mistake", ['version_policy = "all"\nslots = "no"', 'version_policy = "all'])
 async def test_a_mistake_in_its_settings_leaves_all_versions_that_serve(tmp_path: Path, mistake: str) -> None:
     async with a_rig(tmp_path, "m") as rig:
         rig.write("m", version=2)

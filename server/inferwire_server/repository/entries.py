@@ -54,8 +54,8 @@ class Entry:
         config_file: Triton's file, whose settings lie below those of the settings file.
         is_named: Whether the model is served under a name that was given for it, whatever Triton's file calls it.
         rival: Where another of the same name and version lies.
-        obstacle: Why the model is not read, for example because its folder cannot be; its versions may not be known
-            then.
+        obstacle: Why the model is not read, for example because its folder cannot be; its versions, or which of them
+            are to be served, may not be known then.
         overrides: Settings over those of the files, each over those before it.
     """
 
@@ -264,7 +264,12 @@ def chosen(versions: list[Entry], default: VersionPolicy) -> list[Entry]:
 
     If none of these is there, give an entry that does not load, so that the versions that served before serve on.
     """
-    numbers = _policy_of(versions[0], default).choose({int(entry.version) for entry in versions})
+    try:
+        policy = versions[0].version_policy() or default
+    except ServingError as error:
+        # Which versions they ask for is not known: those that serve are to serve on.
+        versions, policy = [replace(entry, obstacle=error.message) for entry in versions], default
+    numbers = policy.choose({int(entry.version) for entry in versions})
     found = [entry for entry in versions if int(entry.version) in numbers]
     return found or [_not_chosen(versions)]
 
@@ -274,14 +279,6 @@ def _not_chosen(versions: list[Entry]) -> Entry:
     reason = f"it has no version but {there}, expected one that its version policy asks for"
     # If the folder cannot be read, its versions are not known.
     return versions[-1] if versions[-1].obstacle else replace(versions[-1], obstacle=reason)
-
-
-def _policy_of(entry: Entry, default: VersionPolicy) -> VersionPolicy:
-    try:
-        return entry.version_policy() or default
-    except ServingError:
-        # Broken settings are the reason why the model does not load, and are told there.
-        return default
 
 
 def _if_there(file: Path) -> Path | None:
