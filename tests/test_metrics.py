@@ -168,6 +168,19 @@ async def test_slots_are_busy_for_as_long_as_inferences_run_however_many_jobs_th
     assert values["inference_seconds_sum"] == 1.0
 
 
+@pytest.mark.parametrize(("max_running", "of_both", "of_one"), [(None, 3, 2), (1, 1, 1), (4, 4, 2), (9, 5, 2)])
+async def test_a_device_may_run_as_many_inferences_as_it_has_places_and_slots(
+    max_running: int | None, of_both: int, of_one: int
+) -> None:
+    fakes = {name: FakeModel(echo_spec(name), optimal_slots=slots) for name, slots in (("a", 2), ("b", 3))}
+    async with Engine(FakeBackend(fakes), QueueOptions(places=max_running), Tallies().of) as engine:
+        metrics = Metrics(GilThread(), lambda: of_occupancies(engine.devices))
+        _, b = [await engine.load(Source(Path(f"{name}.xml")), ModelOptions(name)) for name in fakes]
+        assert Scrape(metrics).values["running_limit"] == of_both
+        await engine.unload(b, GONE)
+        assert Scrape(metrics).values["running_limit"] == of_one
+
+
 async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -> None:
     tallies = Tallies()
     metrics = Metrics(GilThread(), partial(of_tallies, tallies))

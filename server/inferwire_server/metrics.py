@@ -153,23 +153,41 @@ def of_build(version: str, openvino: str) -> Iterable[Metric]:
 
 def of_occupancies(devices: Iterable[Device]) -> Iterable[Metric]:
     """Take how busy devices and models are, for its gauges."""
-    return _occupied([(device.name, device.queue_capacity, _by_labels(device)) for device in devices])
+    return _occupied([_device_load(device) for device in devices])
 
 
-def _occupied(taken: Sequence[tuple[str, int, Mapping[Counted, Occupancy]]]) -> Iterator[Metric]:
+class _DeviceLoad(NamedTuple):
+    """How busy a device is, and what it may be at most."""
+
+    device: str
+    queue_capacity: int
+    running_limit: int
+    by_labels: Mapping[Counted, Occupancy]
+
+
+def _device_load(device: Device) -> _DeviceLoad:
+    by_labels = _by_labels(device)
+    # More than there are slots in all never run, whatever --max-running allows.
+    running_limit = min(device.occupancy.slots, sum(occupancy.slots for occupancy in by_labels.values()))
+    return _DeviceLoad(device.name, device.queue_capacity, running_limit, by_labels)
+
+
+def _occupied(loads: Sequence[_DeviceLoad]) -> Iterator[Metric]:
     queued = GaugeMetricFamily("inferwire_queued_jobs", "Jobs waiting for a slot.", labels=_LABELS)
     busy = GaugeMetricFamily("inferwire_busy_slots", "Slots that run an inference.", labels=_LABELS)
     slots = GaugeMetricFamily("inferwire_slots", "Slots of a model.", labels=_LABELS)
     bound = GaugeMetricFamily("inferwire_sequences", "Callers whose states a model keeps.", labels=_LABELS)
     capacity = GaugeMetricFamily("inferwire_queue_capacity", "Jobs that may wait.", labels=("device",))
-    for device, queue_capacity, occupancies in taken:
-        capacity.add_metric((device,), queue_capacity)
-        for labels, occupancy in occupancies.items():
+    limit = GaugeMetricFamily("inferwire_running_limit", "Inferences that may run at once.", labels=("device",))
+    for load in loads:
+        capacity.add_metric((load.device,), load.queue_capacity)
+        limit.add_metric((load.device,), load.running_limit)
+        for labels, occupancy in load.by_labels.items():
             queued.add_metric(labels, occupancy.queued)
             busy.add_metric(labels, occupancy.running)
             slots.add_metric(labels, occupancy.slots)
             bound.add_metric(labels, occupancy.bound)
-    yield from (queued, busy, slots, bound, capacity)
+    yield from (queued, busy, slots, bound, capacity, limit)
 
 
 def of_models(versions: Iterable[Served]) -> Iterable[Metric]:

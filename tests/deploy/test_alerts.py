@@ -77,6 +77,13 @@ def test_prometheus_finds_what_its_tests_show() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_every_rule_that_no_alert_reads_is_shown_to_give_what_it_should() -> None:
+    (tested,) = read("prometheus/rules_test.yaml")
+    read_by_alerts = " ".join(alert["expr"] for alert in ALERTS)
+    for record in (rule["record"] for rule in RULES if "record" in rule):
+        assert record in read_by_alerts or record in str(tested["tests"]), record
+
+
 @pytest.mark.parametrize("optional", [False, True])
 def test_the_scraped_job_is_the_one_that_the_rules_know(optional: bool) -> None:
     (prometheus,) = read("prometheus/prometheus.yaml", optional=optional)

@@ -56,7 +56,8 @@ GAUGES: Mapping[str, Total] = {
     "inferwire_model_ready": min,
     "inferwire_model_load_failed": max,
     **dict.fromkeys(("inferwire_queued_jobs", "inferwire_queue_capacity"), fsum),
-    **dict.fromkeys(("inferwire_busy_slots", "inferwire_slots", "inferwire_sequences"), fsum),
+    **dict.fromkeys(("inferwire_busy_slots", "inferwire_slots", "inferwire_running_limit"), fsum),
+    "inferwire_sequences": fsum,
     "inferwire_connections": fsum,
     **dict.fromkeys(("inferwire_kept_jobs", "inferwire_kept_result_bytes"), fsum),
 }
