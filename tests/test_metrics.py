@@ -181,6 +181,21 @@ async def test_a_device_may_run_as_many_inferences_as_it_has_places_and_slots(
         assert Scrape(metrics).values["running_limit"] == of_one
 
 
+async def test_what_inputs_of_waiting_jobs_take_is_shown_with_what_they_may() -> None:
+    fake, queue = FakeModel(echo_spec("m"), optimal_slots=1), QueueOptions(most_bytes=100)
+    async with Engine(FakeBackend({"m": fake}), queue, Tallies().of) as engine:
+        metrics = Metrics(GilThread(), lambda: of_occupancies(engine.devices))
+        client = Client(engine, await engine.load(Source(Path("m.xml")), ModelOptions("m")))
+        fake.gate.close()
+        for carried_bytes in (16, 16, 0, 48):
+            client.submit(GOOD._replace(carried_bytes=carried_bytes))
+        values = Scrape(metrics).values
+        assert (values["queued_bytes"], values["queued_bytes_limit"]) == (64, 100)
+        fake.gate.open()
+        await asyncio.gather(*client.ends)
+        assert Scrape(metrics).values["queued_bytes"] == 0
+
+
 async def test_a_model_is_counted_from_its_load_on_in_all_ways_that_jobs_end() -> None:
     tallies = Tallies()
     metrics = Metrics(GilThread(), partial(of_tallies, tallies))

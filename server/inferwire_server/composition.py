@@ -46,6 +46,8 @@ from inferwire_server.metrics import (
     of_polling,
     of_refusals,
     of_results,
+    of_sessions,
+    of_storage,
     of_tallies,
 )
 from inferwire_server.repository.catalogue import Catalogue
@@ -232,6 +234,8 @@ def _metrics(parts: _Parts, services: Services) -> Metrics:
         lambda: of_occupancies(parts.engine.devices),
         lambda: of_models(parts.catalogue.statuses()),
         lambda: of_results(services.jobs.kept),
+        lambda: of_sessions(services.sessions.count, services.uploads.compiled),
+        lambda: of_storage(services.tensors.taken, services.uploads.taken),
         lambda: of_refusals(services.refusals.counts),
         lambda: of_polling(services.inference.polled_s),
     )

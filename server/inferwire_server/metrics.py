@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import (
 from inferwire_server.core.ledger import Kept
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.tally import OUTCOMES, Histogram, Tally
+from inferwire_server.core.taken import Taken
 from inferwire_server.engine.device import Device
 from inferwire_server.gil_thread import GilThread
 from inferwire_server.repository.catalogue import Served
@@ -102,6 +103,24 @@ class _Counts(NamedTuple):
     histograms: tuple[_Values, ...]
 
 
+class _Room(NamedTuple):
+    """The gauge of what is taken of something, and that of its limit."""
+
+    used: GaugeMetricFamily
+    most: GaugeMetricFamily
+
+    @classmethod
+    def of(cls, name: str, text: str, labels: Sequence[str] = ()) -> _Room:
+        """Name the gauges, without a value."""
+        most = GaugeMetricFamily(f"{name}_limit", f"The most that {name} may be.", labels=labels)
+        return cls(GaugeMetricFamily(name, text, labels=labels), most)
+
+    def add(self, labels: Sequence[str], taken: Taken) -> None:
+        """Give both gauges the value for these labels."""
+        self.used.add_metric(labels, taken.byte_size)
+        self.most.add_metric(labels, taken.most_bytes)
+
+
 def of_tallies(tallies: Tallies) -> Iterable[Metric]:
     """Take what was counted, for its counters and histograms."""
     return _counted(
@@ -161,6 +180,7 @@ class _DeviceLoad(NamedTuple):
 
     device: str
     queue_capacity: int
+    queue_taken: Taken
     running_limit: int
     by_labels: Mapping[Counted, Occupancy]
 
@@ -169,7 +189,7 @@ def _device_load(device: Device) -> _DeviceLoad:
     by_labels = _by_labels(device)
     # More than there are slots in all never run, whatever --max-running allows.
     running_limit = min(device.occupancy.slots, sum(occupancy.slots for occupancy in by_labels.values()))
-    return _DeviceLoad(device.name, device.queue_capacity, running_limit, by_labels)
+    return _DeviceLoad(device.name, device.queue_capacity, device.queue_taken, running_limit, by_labels)
 
 
 def _occupied(loads: Sequence[_DeviceLoad]) -> Iterator[Metric]:
@@ -179,15 +199,17 @@ def _occupied(loads: Sequence[_DeviceLoad]) -> Iterator[Metric]:
     bound = GaugeMetricFamily("inferwire_sequences", "Callers whose states a model keeps.", labels=_LABELS)
     capacity = GaugeMetricFamily("inferwire_queue_capacity", "Jobs that may wait.", labels=("device",))
     limit = GaugeMetricFamily("inferwire_running_limit", "Inferences that may run at once.", labels=("device",))
+    taken = _Room.of("inferwire_queued_bytes", "Inputs of waiting jobs, in bytes.", ("device",))
     for load in loads:
         capacity.add_metric((load.device,), load.queue_capacity)
         limit.add_metric((load.device,), load.running_limit)
+        taken.add((load.device,), load.queue_taken)
         for labels, occupancy in load.by_labels.items():
             queued.add_metric(labels, occupancy.queued)
             busy.add_metric(labels, occupancy.running)
             slots.add_metric(labels, occupancy.slots)
             bound.add_metric(labels, occupancy.bound)
-    yield from (queued, busy, slots, bound, capacity, limit)
+    yield from (queued, busy, slots, bound, capacity, limit, *taken)
 
 
 def of_models(versions: Iterable[Served]) -> Iterable[Metric]:
@@ -211,10 +233,27 @@ def _served(taken: Sequence[tuple[tuple[str, str], bool, bool]]) -> Iterator[Met
 
 def of_results(kept: Kept) -> Iterable[Metric]:
     """Give the gauges of what callers may still collect."""
+    results = _Room.of("inferwire_kept_result_bytes", "What kept jobs count, in bytes.")
+    results.add((), kept.taken)
+    return (GaugeMetricFamily("inferwire_kept_jobs", "Named jobs that have ended and are kept.", kept.jobs), *results)
+
+
+def of_sessions(sessions: int, compiled: int) -> Iterable[Metric]:
+    """Give the gauges of clients' sessions, and of the models that they have compiled."""
     return (
-        GaugeMetricFamily("inferwire_kept_jobs", "Named jobs that have ended and are kept.", kept.jobs),
-        GaugeMetricFamily("inferwire_kept_result_bytes", "What kept jobs count, in bytes.", kept.byte_size),
+        GaugeMetricFamily("inferwire_sessions", "Sessions of clients.", sessions),
+        GaugeMetricFamily("inferwire_client_models", "Models that clients have compiled.", compiled),
     )
+
+
+def of_storage(tensors: Taken, uploads: Taken | None) -> Iterable[Metric]:
+    """Give the gauges of what sessions keep and may keep; where there are no uploads, those have no value."""
+    kept = _Room.of("inferwire_kept_tensor_bytes", "Tensors that sessions keep, in bytes.")
+    kept.add((), tensors)
+    uploaded = _Room.of("inferwire_upload_bytes", "Files that sessions have uploaded, in bytes.")
+    if uploads is not None:
+        uploaded.add((), uploads)
+    return (*kept, *uploaded)
 
 
 def of_polling(polled_s: float) -> Iterable[Metric]:

@@ -87,7 +87,7 @@ def test_one_released_before_its_time_is_no_error_later() -> None:
     assert ledger.next_expiry is None
     ledger.expire(1.0)
     assert len(ledger) == 0
-    assert ledger.kept == (0, 0)
+    assert ledger.kept == (0, (0, 100))
 
 
 def test_those_that_ended_first_make_room_for_what_ends() -> None:
@@ -96,10 +96,10 @@ def test_those_that_ended_first_make_room_for_what_ends() -> None:
     first, second, third = (ledger.add(name) for name in "abc")
     ledger.ended(second, 40, 0.0)
     ledger.ended(first, 60, 1.0)
-    assert ledger.kept == (2, 100)
+    assert ledger.kept == (2, (100, 100))
     ledger.ended(third, 1, 2.0)
     assert [is_known(ledger, each) for each in (running, first, second, third)] == [True, True, False, True]
-    assert ledger.kept == (2, 61)
+    assert ledger.kept == (2, (61, 100))
 
 
 def test_what_is_released_or_expired_gives_its_room_back() -> None:
@@ -112,7 +112,7 @@ def test_what_is_released_or_expired_gives_its_room_back() -> None:
     ledger.expire(12.0)
     ledger.ended(last, 50, 12.0)
     assert [is_known(ledger, each) for each in (first, second, third, last)] == [False, False, True, True]
-    assert ledger.kept == (2, 100)
+    assert ledger.kept == (2, (100, 100))
 
 
 def test_the_last_is_kept_however_large_it_is_until_another_ends() -> None:
@@ -123,7 +123,7 @@ def test_the_last_is_kept_however_large_it_is_until_another_ends() -> None:
     assert [is_known(ledger, each) for each in (small, large)] == [False, True]
     ledger.ended(next_one, 1, 2.0)
     assert [is_known(ledger, each) for each in (large, next_one)] == [False, True]
-    assert ledger.kept == (1, 1)
+    assert ledger.kept == (1, (1, 100))
 
 
 def test_one_released_while_it_ran_takes_no_room() -> None:
@@ -131,4 +131,4 @@ def test_one_released_while_it_ran_takes_no_room() -> None:
     job_id = ledger.add("a")
     ledger.release(job_id)
     ledger.ended(job_id, 1000, 0.0)
-    assert ledger.kept == (0, 0)
+    assert ledger.kept == (0, (0, 100))

@@ -28,7 +28,13 @@ async def http(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient, None]:
     (tmp_path / "models/echo/1").mkdir(parents=True)
     (tmp_path / "models/echo/1/model.onnx").touch()
     (tmp_path / "keys").write_text(KEY)
-    settings = Settings(model_repository=tmp_path / "models", api_key_file=tmp_path / "keys", grpc_port=0, http_port=0)
+    settings = Settings(
+        model_repository=tmp_path / "models",
+        api_key_file=tmp_path / "keys",
+        allow_uploads=True,
+        grpc_port=0,
+        http_port=0,
+    )
     async with compose(settings, FakeBackend({"echo": FakeModel(echo_spec("echo"))})) as composition:
         composition.metrics.add(lambda: of_renewals({"certificate": False}, 2e9))
         await composition.loader.sync()

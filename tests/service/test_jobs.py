@@ -126,6 +126,7 @@ async def test_results_beyond_what_is_kept_make_the_oldest_go(serving: Serving) 
         said = server.metrics.scrape().text().decode()
         assert "inferwire_kept_jobs 3.0" in said
         assert f"inferwire_kept_result_bytes {kept}.0" in said
+        assert "inferwire_kept_result_bytes_limit 1.048576e+06" in said
 
 
 async def test_small_results_count_as_well(serving: Serving) -> None:

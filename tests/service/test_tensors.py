@@ -252,6 +252,15 @@ def test_tensors_of_nothing_are_counted(tensors: TensorService, session: Session
     assert kept == (3 if len(shape) == 1 else 0)
 
 
+async def test_what_all_sessions_keep_is_shown_with_what_they_may(serving: Serving) -> None:
+    async with serving(max_tensors_mb=1) as server:
+        session = server.services.sessions.attach("", "c")
+        server.services.tensors.create(StoredTensor(session, 1), F32, (300,))
+        said = server.metrics.scrape().text().decode()
+        assert f"inferwire_kept_tensor_bytes {1200 + 512 + 40}.0" in said
+        assert "inferwire_kept_tensor_bytes_limit 1.048576e+06" in said
+
+
 async def test_the_share_of_a_worker_is_as_small_as_they_are_many(serving: Serving, session: Session) -> None:
     quarter = memory_bytes() // 4
     async with serving(max_session_tensors_mb=1 << 40, workers=4) as server:

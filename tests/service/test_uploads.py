@@ -94,6 +94,37 @@ async def test_an_uploaded_model_is_read_compiled_run_and_released(serving: Serv
         assert (await refused(server.services.inference.infer(an_inference(target)))).code is Code.MODEL_NOT_FOUND
 
 
+def shown(server: Composition) -> dict[str, float]:
+    """What the metrics say of sessions, and of what they have uploaded."""
+    lines = (line.rpartition(" ") for line in server.metrics.scrape().text().decode().splitlines())
+    values = {name.removeprefix("inferwire_"): float(value) for name, _, value in lines if not name.startswith("#")}
+    names = ("sessions", "client_models", "upload_bytes", "upload_bytes_limit")
+    return {name: values[name] for name in names if name in values}
+
+
+async def is_shown(server: Composition, expected: dict[str, float]) -> None:
+    """Wait until the metrics say this: what is removed counts until it is gone."""
+    async with asyncio.timeout(10):
+        while shown(server) != expected:
+            await asyncio.to_thread(int)
+
+
+async def test_what_sessions_have_uploaded_is_shown_with_what_they_may(serving: Serving, leap: Leap) -> None:
+    async with serving(the_uploaded(), allow_uploads=True, max_uploads_mb=1) as server:
+        none: dict[str, float] = {"sessions": 0, "client_models": 0, "upload_bytes": 0, "upload_bytes_limit": 1 << 20}
+        assert shown(server) == none
+        session = server.services.sessions.attach("", "c")
+        await compile_uploaded(server, session)
+        await is_shown(server, {**none, "sessions": 1, "client_models": 1, "upload_bytes": len(CONTENT) + 4096})
+        await left(server, session, leap)
+        await is_shown(server, none)
+
+
+async def test_where_there_are_no_uploads_nothing_is_shown_of_them(serving: Serving) -> None:
+    async with serving() as server:
+        assert shown(server) == {"sessions": 0, "client_models": 0}
+
+
 class TellingBackend(FakeBackend):
     """A runtime that says where it reads."""
 

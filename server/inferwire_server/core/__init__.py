@@ -5,6 +5,7 @@
   (`version_states`), the names of its files (`model_layout`), and how much may be asked for (`limits`).
 - Tensors (`tensors`, `tensor_checks`) and parts of them (`boxes`), a model's `states`, outputs as `classes`, and
   memory that clients lend (`loans`).
-- Callers (`callers`), their `api_keys`, `sessions` and named jobs (`ledger`); `lifetimes` is how either is forgotten.
+- Callers (`callers`), their `api_keys`, `sessions` and named jobs (`ledger`); `lifetimes` is how either is forgotten,
+  `taken` how much is taken of what they may.
 - `scheduling` decides which job runs next.
 """

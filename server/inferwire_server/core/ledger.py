@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.lifetimes import Lifetimes
+from inferwire_server.core.taken import Taken
 from inferwire_server.errors import ServingError
 
 E = TypeVar("E")
@@ -21,10 +22,10 @@ class KeepingTerms(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The jobs that have ended and are still kept, and their bytes."""
+    """The jobs that have ended and are still kept, and what they take."""
 
     jobs: int
-    byte_size: int
+    taken: Taken
 
 
 class JobLedger(Generic[E]):
@@ -47,7 +48,7 @@ class JobLedger(Generic[E]):
     @property
     def kept(self) -> Kept:
         """What is kept of ended jobs."""
-        return Kept(len(self._ended), self._byte_size)
+        return Kept(len(self._ended), Taken(self._byte_size, self._terms.most_bytes))
 
     def add(self, entry: E) -> str:
         """Give a job a name."""

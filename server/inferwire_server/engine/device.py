@@ -20,6 +20,7 @@ from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, ModelKey, Terms
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import Tally, TallyOf
+from inferwire_server.core.taken import Taken
 from inferwire_server.engine.brief_slot import LOOP, THREAD, Where
 from inferwire_server.engine.freeing import Freeing, resolve
 from inferwire_server.engine.model_slots import ModelSlots
@@ -102,6 +103,11 @@ class Device:
     def queue_capacity(self) -> int:
         """How many jobs may wait."""
         return self._scheduler.capacity
+
+    @property
+    def queue_taken(self) -> Taken:
+        """How much of the room for the inputs of waiting jobs is taken."""
+        return self._scheduler.taken
 
     @property
     def models(self) -> tuple[ModelKey, ...]:

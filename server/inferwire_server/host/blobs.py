@@ -14,6 +14,7 @@ from shutil import rmtree
 from typing import NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.taken import Taken
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.host.own_folder import OwnFolder
 
@@ -49,6 +50,11 @@ class BlobStore:
 
     def __repr__(self) -> str:
         return f"<BlobStore: {len(self._holders)} blobs in {self._folder}>"
+
+    @property
+    def taken(self) -> Taken:
+        """How much of the room for all blobs is taken."""
+        return Taken(self._byte_size, self._limits.of_all)
 
     def close(self) -> None:
         """Remove the folder."""

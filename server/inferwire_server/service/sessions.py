@@ -24,7 +24,12 @@ class SessionService:
         self._left = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<SessionService: {len(self._sessions)} sessions>"
+        return f"<SessionService: {self.count} sessions>"
+
+    @property
+    def count(self) -> int:
+        """How many live: those that are open, and those whose lease has not run out."""
+        return len(self._sessions)
 
     @property
     def lease_s(self) -> float:

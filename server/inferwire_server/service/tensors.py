@@ -16,6 +16,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box, cut, paste
 from inferwire_server.core.scheduling.job import FINISHED, Job
 from inferwire_server.core.sessions import Session, session_expired
+from inferwire_server.core.taken import Taken
 from inferwire_server.core.tensor_checks import check_content, check_shape
 from inferwire_server.core.tensors import LARGE, Tensor, describe, zero_tensor, zeros_byte_size
 from inferwire_server.errors import ServingError, invalid_input
@@ -61,6 +62,11 @@ class TensorService:
     def __repr__(self) -> str:
         shelves = self._shelves.values()
         return f"<TensorService: {sum(len(s.tensors) for s in shelves)} tensors of {len(shelves)} sessions>"
+
+    @property
+    def taken(self) -> Taken:
+        """How much of what all sessions together may keep is taken."""
+        return Taken(self._byte_size, self._limits.of_all)
 
     def create(self, stored: StoredTensor, element_type: ElementType, shape: tuple[int, ...]) -> None:
         """Keep a tensor of zeros, in place of what has its id.

@@ -17,6 +17,7 @@ from inferwire_server.core.model_options import ModelOptions, Preprocessing, Sou
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
+from inferwire_server.core.taken import Taken
 from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
@@ -79,8 +80,17 @@ class UploadService:
         self._owned: dict[Session, _Owned] = {}
 
     def __repr__(self) -> str:
-        compiled = sum(len(owned.compiled) for owned in self._owned.values())
-        return f"<UploadService: {'off' if self._blobs is None else f'{compiled} compiled models'}>"
+        return f"<UploadService: {'off' if self._blobs is None else f'{self.compiled} compiled models'}>"
+
+    @property
+    def compiled(self) -> int:
+        """How many compiled models sessions have."""
+        return sum(len(owned.compiled) for owned in self._owned.values())
+
+    @property
+    def taken(self) -> Taken | None:
+        """How much of the room for uploads is taken; None where there are none."""
+        return None if self._blobs is None else self._blobs.taken
 
     def resolve(self, target: UploadedModel) -> Model:
         """Give a compiled model that is the session's own.

@@ -22,6 +22,7 @@ from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Lane, ModelKey,
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.room import Room
 from inferwire_server.core.scheduling.stacks import split_into_executions
+from inferwire_server.core.taken import Taken
 from inferwire_server.errors import ServingError, bug
 
 _Turn: TypeAlias = tuple[int, float, int]
@@ -66,6 +67,11 @@ class Scheduler:
     def capacity(self) -> int:
         """How many executions may wait."""
         return self._room.executions
+
+    @property
+    def taken(self) -> Taken:
+        """How much of the room for the inputs of what waits is taken."""
+        return Taken(self._carried_bytes, self._room.carried_bytes)
 
     @property
     def occupancy(self) -> Occupancy:

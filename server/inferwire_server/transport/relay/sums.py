@@ -57,9 +57,13 @@ GAUGES: Mapping[str, Total] = {
     "inferwire_model_load_failed": max,
     **dict.fromkeys(("inferwire_queued_jobs", "inferwire_queue_capacity"), fsum),
     **dict.fromkeys(("inferwire_busy_slots", "inferwire_slots", "inferwire_running_limit"), fsum),
-    "inferwire_sequences": fsum,
-    "inferwire_connections": fsum,
-    **dict.fromkeys(("inferwire_kept_jobs", "inferwire_kept_result_bytes"), fsum),
+    **dict.fromkeys(("inferwire_sequences", "inferwire_connections", "inferwire_kept_jobs"), fsum),
+    **dict.fromkeys(("inferwire_sessions", "inferwire_client_models"), fsum),
+    **{
+        f"inferwire_{what}_bytes{limit}": fsum
+        for what in ("queued", "kept_tensor", "upload", "kept_result")
+        for limit in ("", "_limit")
+    },
 }
 """How gauges are combined. Counters and histograms add up."""
 
