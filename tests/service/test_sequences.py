@@ -250,7 +250,11 @@ async def test_a_reload_ends_the_sequences_of_the_old_model(counting: Counting) 
     async with counting() as rig:
         await rig.infer(1, is_start=True)
         await rig.server.loader.load("m")
-        assert (await refused(rig.infer(1))).code is Code.SEQUENCE_NOT_FOUND
+        error = await refused(rig.infer(1))
+        assert error.code is Code.SEQUENCE_NOT_FOUND
+        assert error.message.endswith(
+            ": it never started, has ended, was idle for too long, or began before the model was reloaded"
+        )
         await rig.infer(1, is_start=True)
         assert await rig.count(1) == 1
 

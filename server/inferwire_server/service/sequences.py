@@ -66,7 +66,8 @@ class Sequences:
             raise ServingError(
                 Code.SEQUENCE_NOT_FOUND,
                 f"inference request for sequence {sequence_id} to model '{model.name}' must specify the START flag on "
-                "the first request of the sequence: it never started, has ended, or was idle for too long",
+                "the first request of the sequence: it never started, has ended, was idle for too long, or began "
+                "before the model was reloaded",
             )
         return binding
 
