@@ -24,7 +24,6 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.from_settings import (
     AnyRepository,
     batch_options,
-    binding_terms,
     blob_limits,
     busy_poll_s,
     keeping_terms,
@@ -32,6 +31,7 @@ from inferwire_server.from_settings import (
     most_queued_bytes,
     repository_of,
     tensor_limits,
+    uploaded_model_options,
 )
 from inferwire_server.gil_thread import GilThread
 from inferwire_server.host.api_key_file import read_api_keys
@@ -198,7 +198,8 @@ def _services(
 ) -> Services:
     """Build all services."""
     engine, catalogue = parts.engine, parts.catalogue
-    uploads = UploadService(engine, parts.blobs, new_id, binding_terms(settings), allows_imports=settings.allow_imports)
+    defaults = uploaded_model_options(settings)
+    uploads = UploadService(engine, parts.blobs, new_id, defaults, allows_imports=settings.allow_imports)
     control = ModelControl(parts.loader, settings.allow_model_control, settings.watch)
     models = ModelService(catalogue, uploads, control, engine.reading, allows_exports=settings.allow_exports)
     sequences = Sequences()

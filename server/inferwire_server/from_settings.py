@@ -126,14 +126,14 @@ def model_options(settings: Settings) -> ModelOptions:
     """Give the options of models whose own settings say nothing."""
     cache: Properties = {} if settings.cache_dir is None else {"CACHE_DIR": str(settings.cache_dir)}
     properties = {**cache, **divide(_parse_properties(settings.properties)).properties}
-    return ModelOptions(
-        "",
-        settings.device,
-        properties,
-        settings.slots,
-        time_limit_s=settings.time_limit_s,
-        binding=binding_terms(settings),
-    )
+    for_all = uploaded_model_options(settings)
+    return replace(for_all, device=settings.device, properties=properties, slots=settings.slots)
+
+
+def uploaded_model_options(settings: Settings) -> ModelOptions:
+    """Give the options of clients' own models that are for the operator to say: those that hold for all models."""
+    binding = BindingTerms(settings.max_sequences, settings.sequence_idle_s, settings.sequences_wait)
+    return ModelOptions("", time_limit_s=settings.time_limit_s, binding=binding)
 
 
 def batch_options(settings: Settings) -> BatchOptions:
@@ -151,11 +151,6 @@ def batch_options(settings: Settings) -> BatchOptions:
         except UnfitSetting as unfit:
             raise as_property(unfit) from unfit
     return batches
-
-
-def binding_terms(settings: Settings) -> BindingTerms:
-    """Say whose states models keep, and for how long."""
-    return BindingTerms(settings.max_sequences, settings.sequence_idle_s, settings.sequences_wait)
 
 
 def keeping_terms(settings: Settings) -> KeepingTerms:

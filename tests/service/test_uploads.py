@@ -318,6 +318,26 @@ async def test_sessions_end_though_an_inference_on_what_another_had_goes_on(serv
         model.gate.open()
 
 
+async def test_a_job_on_what_a_client_brought_has_the_server_s_time_limit_unless_it_names_its_own(
+    serving: Serving, leap: Leap
+) -> None:
+    model = the_uploaded(is_open=False)
+    async with serving(model, allow_uploads=True, time_limit_s=9.0) as server, asyncio.timeout(20):
+        target = await compile_uploaded(server, server.services.sessions.attach("", "c"))
+        inference = an_inference(target)
+        wanted = [inference.wanted, inference.wanted._replace(timeout_s=30.0)]
+        calls = [
+            asyncio.ensure_future(server.services.inference.infer(inference._replace(wanted=each))) for each in wanted
+        ]
+        await asyncio.to_thread(model.gate.wait_held, 2)
+        leap(10.0)
+        job = await calls[0]
+        assert job.state is JobState.EXPIRED
+        assert "the time limit of 9 s passed" in str(job.error)
+        model.gate.open()
+        assert (await calls[1]).state is JobState.FINISHED
+
+
 async def test_a_session_that_is_resumed_on_its_lease_keeps_what_it_owns(serving: Serving, leap: Leap) -> None:
     async with serving(the_uploaded(), allow_uploads=True) as server:
         services, session = server.services, server.services.sessions.attach("", "c")

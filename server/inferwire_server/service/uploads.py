@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from inferwire_proto.errors import Code
 from inferwire_proto.preprocessing import Recording
@@ -14,7 +14,6 @@ from inferwire_server.core.batch_options import as_property, divide
 from inferwire_server.core.layers import ModelGraph
 from inferwire_server.core.model_layout import BLOB_SUFFIX, lay_out
 from inferwire_server.core.model_options import ModelOptions, Preprocessing, Source
-from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.specs import ModelSpec, Shape
 from inferwire_server.core.taken import Taken
@@ -61,14 +60,17 @@ class _Owned:
 
 
 class UploadService:
-    """Takes in models for sessions and compiles them. Off where there is no store for blobs."""
+    """Takes in models for sessions and compiles them, with `defaults` for what is not the session's to say.
+
+    Off where there is no store for blobs.
+    """
 
     def __init__(
         self,
         engine: Engine,
         blobs: BlobStore | None,
         new_id: Callable[[], str],
-        binding: BindingTerms,
+        defaults: ModelOptions,
         *,
         allows_imports: bool,
     ) -> None:
@@ -76,7 +78,7 @@ class UploadService:
         self._allows_imports = allows_imports
         self._blobs = blobs
         self._new_id = new_id
-        self._binding = binding
+        self._defaults = defaults
         self._owned: dict[Session, _Owned] = {}
 
     def __repr__(self) -> str:
@@ -217,7 +219,7 @@ class UploadService:
             batching = batches.batching()
         except UnfitSetting as unfit:
             raise as_property(unfit) from unfit
-        return ModelOptions("", compilation.device, properties, batching=batching, binding=self._binding)
+        return replace(self._defaults, device=compilation.device, properties=properties, batching=batching)
 
     def _free(
         self, owned: _Owned, compiled_ids: Sequence[str], digests: Sequence[bytes], error: ServingError
