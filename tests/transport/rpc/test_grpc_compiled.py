@@ -9,12 +9,15 @@ from typing import Any
 
 import grpc
 import pytest
+from tests.busy_gil_thread import occupied
+from tests.transport.http.connections import reaches
 from tests.transport.rpc.test_grpc_v1 import Client, Models, execution, failure, infer_request, open_session
 
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, types_pb2
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.errors import ServingError
+from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 
 NAME = b"echo"
@@ -114,6 +117,26 @@ async def test_an_import_is_of_what_the_session_uploaded(client: Client, channel
     request = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
     code, details = await failure(client("ModelService.Import", request, metadata=metadata))
     assert (code, details) == ("INVALID_INPUT", f"blob {SHA256.hex()} is not uploaded in this session")
+
+
+COMPILE = models_pb2.CompileRequest(source=models_pb2.ModelSource(model_sha256=SHA256, suffix=".onnx"), device="CPU")
+IMPORT = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
+
+
+@pytest.mark.parametrize(("method", "request_"), [("Compile", COMPILE), ("Import", IMPORT)])
+async def test_a_model_whose_caller_goes_before_it_is_told_of_it_is_freed(
+    client: Client, channel: grpc.aio.Channel, composition: Composition, method: str, request_: Any
+) -> None:
+    services, before = composition.services, repr(composition.engine)
+    _, metadata = await open_session(channel)
+    await upload(client, metadata)
+    async with occupied(services.gil_thread) as wait_for:
+        call = client(f"ModelService.{method}", request_, metadata=metadata)
+        await wait_for(1)
+        assert repr(services.uploads) == "<UploadService: 1 compiled models>"
+        call.cancel()
+        await reaches(lambda: repr(services.uploads) == "<UploadService: 0 compiled models>")
+    assert repr(composition.engine) == before
 
 
 async def test_an_import_may_not_set_what_is_the_operators(client: Client, channel: grpc.aio.Channel) -> None:

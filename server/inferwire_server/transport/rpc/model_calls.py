@@ -10,6 +10,7 @@ from inferwire_server.core.sessions import Session
 from inferwire_server.core.version_states import VersionState
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
+from inferwire_server.service.models import Model
 from inferwire_server.service.uploads import Compilation
 from inferwire_server.service.values import ServedModel, Target
 from inferwire_server.transport.rpc.caller import named_session, session_of
@@ -108,11 +109,9 @@ class ModelCalls:
     async def compile(self, request: pb.CompileRequest, context: Context) -> pb.CompileResponse:
         """Compile an uploaded model."""
         compilation = _compilation(request)
-        source = decode_source(request.source, request.preprocessing)
-        compiled_id, model = await self._services.uploads.compile(self._session(context), source, compilation)
-        return pb.CompileResponse(
-            compiled_id=compiled_id, model=await self._services.gil_thread.run(encode_model, model)
-        )
+        source, session = decode_source(request.source, request.preprocessing), self._session(context)
+        compiled_id, model = await self._services.uploads.compile(session, source, compilation)
+        return pb.CompileResponse(compiled_id=compiled_id, model=await self._described(session, compiled_id, model))
 
     async def query(self, request: pb.QueryRequest, context: Context) -> pb.QueryResponse:
         """Say which nodes of an uploaded model a device runs."""
@@ -124,9 +123,7 @@ class ModelCalls:
         """Make a model of an uploaded blob."""
         session, compilation = self._session(context), _compilation(request)
         compiled_id, model = await self._services.uploads.import_compiled(session, request.sha256, compilation)
-        return pb.ImportResponse(
-            compiled_id=compiled_id, model=await self._services.gil_thread.run(encode_model, model)
-        )
+        return pb.ImportResponse(compiled_id=compiled_id, model=await self._described(session, compiled_id, model))
 
     async def export(self, request: pb.ExportRequest, context: Context) -> None:
         """Send a model as a blob, in parts."""
@@ -155,6 +152,14 @@ class ModelCalls:
         self._services.tensors.lent.release(session, request.lent)
         await self._services.uploads.release(session, request.compiled_ids, request.sha256)
         return pb.ReleaseResponse()
+
+    async def _described(self, session: Session, compiled_id: str, model: Model) -> pb.ModelInfo:
+        """Describe a model that has been compiled, or free it: a caller that is not told its id can never do so."""
+        try:
+            return await self._services.gil_thread.run(encode_model, model)
+        except BaseException:
+            await self._services.uploads.release(session, [compiled_id])
+            raise
 
     def _target(self, target: inference_pb2.Target, context: Context) -> Target:
         return decode_target(target, named_session(self._services.sessions, context))
