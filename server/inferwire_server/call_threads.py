@@ -49,8 +49,11 @@ class CallThreads(ThreadPoolExecutor):
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a call on a thread, and give what it gives or raises. Once begun it runs to its end, awaited or not."""
-        work = partial(copy_context().run, call, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self, work)
+        return await asyncio.wrap_future(self.begin(call, *args, **kwargs))
+
+    def begin(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run a call on a thread, in the caller's context."""
+        return self.submit(partial(copy_context().run, call, *args, **kwargs))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a call on a thread."""

@@ -21,6 +21,7 @@ from tests.engine.conftest import no_new_threads
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.core.scheduling.job import Job, JobState, Work
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
@@ -29,7 +30,7 @@ from inferwire_server.engine.freeing import FREED_AT_ONCE, Freeing
 from inferwire_server.engine.models import Model
 from inferwire_server.engine.opening import open_model
 from inferwire_server.errors import ServingError
-from inferwire_server.openvino_backend.backend import OpenVinoBackend
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.openvino_backend.slots import OpenVinoSlot
 from inferwire_server.tallies import Tallies
 
@@ -79,6 +80,18 @@ class HeldMemory:
     def free(self) -> None:
         self.gate.pass_through(lambda: False)
         self.is_freed = True
+
+
+class SlowlyCompiling(FakeBackend):
+    """A runtime that compiles no faster than a gate says."""
+
+    def __init__(self, model: FakeModel) -> None:
+        super().__init__({"m": model})
+        self.gate = Gate(is_open=False)
+
+    def compile(self, source: Source, options: ModelOptions) -> FakeModel:
+        self.gate.pass_through(lambda: False)
+        return super().compile(source, options)
 
 
 class Keeper:
@@ -207,16 +220,10 @@ async def test_a_model_that_is_unloaded_as_idle_is_freed_on_a_thread_too(noting:
 
 
 async def test_one_that_is_loaded_again_for_nobody_is_freed_on_a_thread(noting: NotingModel) -> None:
-    opening = Gate()
-
-    class Slow(FakeBackend):
-        def compile(self, source: Source, options: ModelOptions) -> FakeModel:
-            opening.pass_through(lambda: False)
-            return super().compile(source, options)
-
-    keeper = Keeper()
-    engine = Engine(Slow({"m": noting}), QueueOptions(), Tallies().of)
-    async with engine, asyncio.timeout(LIMIT_S):
+    keeper, backend = Keeper(), SlowlyCompiling(noting)
+    opening = backend.gate
+    opening.open()
+    async with Engine(backend, QueueOptions(), Tallies().of) as engine, asyncio.timeout(LIMIT_S):
         model = await engine.load(SOURCE, ModelOptions("m", slots=1, idle_unload_s=0.001), keeper=keeper)
         await keeper.has_unloaded.wait()
         opening.close()
@@ -227,6 +234,86 @@ async def test_one_that_is_loaded_again_for_nobody_is_freed_on_a_thread(noting: 
         await noting.is_freed(2)
         assert get_ident() not in noting.freed_on
     assert not keeper.has_loaded.is_set()
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["while it is opened", "as it has been"])
+async def test_one_whose_caller_goes_before_it_is_open_is_freed_on_a_thread(
+    noting: NotingModel, *, is_open: bool
+) -> None:
+    backend = SlowlyCompiling(noting)
+    async with Engine(backend, QueueOptions(), Tallies().of) as engine, asyncio.timeout(LIMIT_S):
+        loading = asyncio.ensure_future(engine.load(SOURCE, ModelOptions("m")))
+        await asyncio.to_thread(backend.gate.wait_held, 1)
+        if is_open:
+            backend.gate.open()
+            while engine.opening.calls:
+                continue  # without a turn of the loop, which so has not heard of its end
+        loading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await loading
+        backend.gate.open()
+        await noting.is_freed(2)
+        assert get_ident() not in noting.freed_on
+        assert engine.devices[0].models == ()
+
+
+async def test_one_that_is_opened_for_nobody_once_the_engine_is_closed_is_no_error(
+    noting: NotingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inferwire_server.engine.engine.CLOSE_S", 0.0)
+    backend = SlowlyCompiling(noting)
+    async with Engine(backend, QueueOptions(), Tallies().of) as engine, asyncio.timeout(LIMIT_S):
+        loading = asyncio.ensure_future(engine.load(SOURCE, ModelOptions("m")))
+        await asyncio.to_thread(backend.gate.wait_held, 1)
+        loading.cancel()
+        await asyncio.wait([loading])
+    assert engine.stuck == 1
+    backend.gate.open()
+    await noting.is_freed(2)
+
+
+def fail(_: object) -> Any:
+    raise ServingError(Code.INFERENCE_FAILED, "no")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ModelOptions("m", warm_up={"x": (1, 4)}),
+        ModelOptions("m", batching=Batching(4)),
+    ],
+    ids=["warm-up", "row check"],
+)
+async def test_one_that_turns_out_to_be_of_no_use_is_freed_where_it_was_opened_whoever_keeps_the_error(
+    noting: NotingModel, options: ModelOptions
+) -> None:
+    noting.compute = fail
+    async with an_engine(noting) as engine:
+        with pytest.raises(ServingError, match="no"):
+            await engine.load(SOURCE, options)
+        assert len(noting.freed_on) == 2
+        assert get_ident() not in noting.freed_on
+
+
+async def test_openvinos_model_whose_labels_do_not_fit_is_freed_whoever_keeps_the_error(tmp_path: Path) -> None:
+    data, freed_on = ops.parameter([-1, 4], np.float32, name="x"), list[int]()
+    make: Any = ov.Model
+    ov.save_model(make([ops.result(ops.relu(data))], [data], "m"), tmp_path / "m.xml")
+
+    class Noting(OpenVinoBackend):
+        """Notes where a compiled model is freed."""
+
+        def compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
+            model = super().compile(source, options)
+            graphs = model._graphs  # pyright: ignore[reportPrivateUsage]
+            finalize(graphs.compiled, lambda: freed_on.append(get_ident()))
+            return model
+
+    async with Engine(Noting(), QueueOptions(), Tallies().of) as engine:
+        with pytest.raises(ServingError, match="label"):
+            await engine.load(Source(tmp_path / "m.xml"), ModelOptions("m", labels=("one", "two")))
+        assert len(freed_on) == 1
+        assert get_ident() not in freed_on
 
 
 @pytest.mark.parametrize("is_unloading", [False, True])

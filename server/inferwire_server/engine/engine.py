@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -23,7 +25,7 @@ from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.idle import Idleness, Keeper
 from inferwire_server.engine.models import Model, model_of
-from inferwire_server.engine.opening import open_model
+from inferwire_server.engine.opening import Opened, open_model
 from inferwire_server.errors import ServingError, shutting_down
 
 AT_ONCE = min(32, (os.cpu_count() or 1) + 4)
@@ -159,7 +161,7 @@ class Engine:
             ServingError: As `open_model` does.
         """
         warms = partial(asyncio.get_running_loop().call_soon_threadsafe, on_warming)
-        opened = await (threads or self.opening).run(open_model, self.backend, source, options, warms)
+        opened = await self._taken((threads or self.opening).begin(open_model, self.backend, source, options, warms))
         compiled, slots = opened.compiled, len(opened.slots)
         # The jobs of a model for several devices wait in the queue of the first: that is where its inferences start.
         device = self._device(compiled.devices[0])
@@ -256,6 +258,27 @@ class Engine:
         if received_at is not None and job.state is FINISHED:
             model, wire_s = model_of(job), self._clock() - received_at - job.timings.total_s
             model.device.tally(model).answer(wire_s, executions)
+
+    async def _taken(self, opening: Future[Opened]) -> Opened:
+        """Wait for a model that is being opened. If the caller is cancelled, the model is freed when it is open."""
+        loop = asyncio.get_running_loop()
+
+        def hand_back(opening: Future[Opened]) -> None:
+            # The loop may have ended meanwhile.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._free, opening)
+
+        try:
+            return await asyncio.wrap_future(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(hand_back)
+            raise
+
+    def _free(self, opening: Future[Opened]) -> None:
+        """Begin to free what has been opened for nobody, if it has been."""
+        if not opening.cancelled() and opening.exception() is None:
+            opened = opening.result()
+            self._device(opened.compiled.devices[0]).freeing.begin(opened)
 
     def _device(self, name: str) -> Device:
         if name not in self._devices:

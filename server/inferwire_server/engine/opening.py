@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from traceback import clear_frames
 
 from inferwire_server.core.labels import check_labels
 from inferwire_server.core.model_options import ModelOptions, Pictures, Source
@@ -40,10 +41,19 @@ def open_model(
 ) -> Opened:
     """Compile a model, check it, make its slots, and if the options say so call `on_warming` and warm the slots up.
 
+    What is refused with a ServingError is freed before this raises.
+
     Raises:
         ServingError: MODEL_FAILED with the runtime's reason, or why it cannot be batched; UnfitSetting where one of the
             operator's settings does not fit the model.
     """
+    try:
+        return _open(backend, source, options, on_warming)
+    except ServingError as error:
+        raise _without_values(error) from None
+
+
+def _open(backend: Backend, source: Source, options: ModelOptions, on_warming: Callable[[], object]) -> Opened:
     compiled = backend.compile(source, options)
     if options.labels:
         check_labels(compiled.spec, options.labels)
@@ -55,6 +65,20 @@ def open_model(
         _warm_up(opened, options.warm_up)
     # Only now, because the row check and the warm-up run made-up pixels, which are no encoded pictures.
     return _taking_pictures(opened, options.pictures) if options.pictures else opened
+
+
+def _without_values(error: BaseException) -> BaseException:
+    """Take the tracebacks from an error and what caused it: their frames hold the model.
+
+    It would be freed by whoever lets go of the error last, which is the event loop, or by the garbage collector where a
+    frame holds an error that holds the frame.
+    """
+    for earlier in (error.__cause__, error.__context__):
+        if earlier is not None:
+            _without_values(earlier)
+    clear_frames(error.__traceback__)
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _warm_up(opened: Opened, shapes: Mapping[str, tuple[int, ...]]) -> None:
