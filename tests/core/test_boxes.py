@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.boxes import Box, cut, paste
+from inferwire_server.core.boxes import Box, cut, paste, view
 from inferwire_server.core.tensors import Tensor, zero_tensor
 from inferwire_server.errors import ServingError
 
@@ -28,6 +28,24 @@ def test_a_part_is_what_numpy_cuts(sides: tuple[list[int], ...]) -> None:
     part = cut(WHOLE, box_of(sides))
     expected = ARRAY[tuple(slice(*side) for side in sides)]
     assert (part.shape, bytes(part.data)) == (expected.shape, expected.tobytes())
+
+
+@given(SIDES)
+def test_a_part_is_seen_where_it_lies(sides: tuple[list[int], ...]) -> None:
+    part = view(WHOLE, box_of(sides))
+    expected = ARRAY[tuple(slice(*side) for side in sides)]
+    assert (part.shape, part.byte_size, bytes(part.data)) == (expected.shape, expected.nbytes, expected.tobytes())
+    assert not part.byte_size or np.shares_memory(np.asarray(part.data), np.frombuffer(WHOLE.data, np.float32))
+    assert part.is_in_one_piece is expected.flags.c_contiguous
+
+
+@pytest.mark.parametrize("type_name", ["boolean", "u8", "f8e4m3", "f16", "bf16", "i64"])
+def test_a_part_of_any_type_of_whole_bytes_is_seen_and_put_together(type_name: str) -> None:
+    element_type = BY_NAME[type_name]
+    size, data = element_type.byte_size((1,)), bytes([0, 1]) * element_type.byte_size((8,))
+    part = view(Tensor(element_type, (4, 4), data), Box((0, 1), (4, 3)))
+    rows = [data[(4 * row + 1) * size : (4 * row + 3) * size] for row in range(4)]
+    assert (part.is_in_one_piece, part.byte_size, part.in_one_piece().data) == (False, 8 * size, b"".join(rows))
 
 
 @pytest.mark.parametrize(

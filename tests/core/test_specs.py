@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from inferwire_proto.errors import Code
+from inferwire_server.core.boxes import Box, view
 from inferwire_server.core.specs import Dimension, ModelSpec, PortKey, PortSpec, Shape
 from inferwire_server.core.tensor_checks import MOST_STRINGS, check_content, is_left_to_slot, strings_of
 from inferwire_server.core.tensors import Tensor
@@ -194,6 +195,14 @@ def test_a_boolean_is_checked_to_its_values_whenever_it_comes() -> None:
     boolean = BY_NAME["boolean"]
     model.arrange([("x", Tensor(boolean, (1,), b"\1"))])
     assert "neither 0 nor 1" in refusal(model, ("x", Tensor(boolean, (1,), b"\2")))
+
+
+def test_booleans_of_a_box_are_checked_where_they_lie() -> None:
+    model, grid = a_model(port("x", shape=(ANY, ANY), element_type="boolean")), bytes([0, 1, 2] * 3000)
+    whole = Tensor(BY_NAME["boolean"], (3000, 3), grid)
+    good, bad = (view(whole, Box((0, begin), (3000, begin + 2))) for begin in (0, 1))
+    assert model.arrange([("x", good)]) == (good,)
+    assert refusal(model, ("x", bad)) == "input 'x' of model 'm' has a boolean that is neither 0 nor 1"
 
 
 @pytest.mark.parametrize("count", [MOST_STRINGS, MOST_STRINGS + 1])

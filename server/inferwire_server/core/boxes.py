@@ -30,21 +30,30 @@ class Box:
         return write_shape(f"{begin}..{end}" for begin, end in zip(self.begin, self.end, strict=False))
 
 
-def cut(tensor: Tensor, box: Box) -> Tensor:
-    """Give the part of a tensor that lies in a box: a copy, unless it lies there in one piece.
+def view(tensor: Tensor, box: Box) -> Tensor:
+    """Show the part of a tensor that lies in a box, where it lies: in one piece or not.
 
     Raises:
         ServingError: INVALID_INPUT if the box is not within the tensor, or its elements are not whole bytes.
     """
     part = _part(_array(tensor, tensor.data), tensor, box)
-    return Tensor(tensor.element_type, box.shape, _bytes_of(np.ascontiguousarray(part)))
+    return Tensor(tensor.element_type, box.shape, _bytes_of(part) if part.flags.c_contiguous else part.data)
+
+
+def cut(tensor: Tensor, box: Box) -> Tensor:
+    """Give the part of a tensor that lies in a box: a copy, unless it lies there in one piece.
+
+    Raises:
+        ServingError: INVALID_INPUT as `view`.
+    """
+    return view(tensor, box).in_one_piece()
 
 
 def paste(tensor: Tensor, box: Box, part: Tensor) -> Tensor:
     """Give a copy of a tensor in which `part` takes the place of what lay in the box.
 
     Raises:
-        ServingError: INVALID_INPUT as `cut`, or if the part does not fit the box.
+        ServingError: INVALID_INPUT as `view`, or if the part does not fit the box.
     """
     kept = _array(tensor, tensor.data)
     _part(kept, tensor, box)

@@ -101,7 +101,7 @@ def advice_on_picture(data: bytes | bytearray | memoryview) -> str:
 def _are_booleans(tensor: Tensor) -> bool:
     if tensor.byte_size <= _FEW_BYTES:
         return not bytes(tensor.data).strip(b"\0\1")
-    return int(np.frombuffer(tensor.data, np.uint8).max()) <= 1
+    return int(np.frombuffer(tensor.in_one_piece().data, np.uint8).max()) <= 1
 
 
 def _no_tensor(prefix: str, tensor: Tensor, error: ValueError) -> ServingError:

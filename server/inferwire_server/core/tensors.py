@@ -1,7 +1,8 @@
 """Tensors as they cross the server: a type, a shape and bytes that are not copied on the way.
 
 The bytes are dense, row-major and little-endian; packed types fill their bytes as OpenVINO
-does; each string is its length in four bytes and its content.
+does; each string is its length in four bytes and its content. Only an input that is a box of
+a larger tensor has gaps between its bytes, until a slot runs it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,18 @@ class Tensor(NamedTuple):
     def byte_size(self) -> int:
         """The length of the data in bytes."""
         return self.data.nbytes if isinstance(self.data, memoryview) else len(self.data)
+
+    @property
+    def is_in_one_piece(self) -> bool:
+        """Whether its bytes lie side by side. Those of a box of a larger tensor may not."""
+        return not isinstance(self.data, memoryview) or self.data.c_contiguous
+
+    def in_one_piece(self) -> Tensor:
+        """Copy it if its bytes do not lie side by side."""
+        if self.is_in_one_piece:
+            return self
+        # numpy lets other threads run while it copies.
+        return self._replace(data=np.ascontiguousarray(self.data).reshape(-1).view(np.uint8).data)
 
     def on_its_own(self) -> Tensor:
         """Copy it if its bytes are part of something larger, all of which they keep in memory."""

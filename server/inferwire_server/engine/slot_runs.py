@@ -118,7 +118,9 @@ class SlotRun:
     def _run_together(self, wanted: Sequence[_Held]) -> Sequence[Result] | None:
         """Run jobs as one inference; None if it failed. Each is then to run alone, so that only bad inputs fail."""
         works = [work for _, work in wanted]
-        outcome = self._outcome(lambda: split(self._run(join(works), wanted), [count_rows(work) for work in works]))
+        outcome = self._outcome(
+            lambda: split(self._run(join(list(map(_in_one_piece, works))), wanted), list(map(count_rows, works)))
+        )
         if not isinstance(outcome, ServingError):
             return [self._for_caller(job, work, outcome[position]) for position, (job, work) in enumerate(wanted)]
         return [outcome] * len(works) if outcome.code is Code.CANCELLED else None
@@ -133,7 +135,7 @@ class SlotRun:
         if work.states is not None:
             return self.slot.access(work.states)
         try:
-            return self.slot.run(work.inputs, work.outputs, transforms)
+            return self.slot.run(_in_one_piece(work).inputs, work.outputs, transforms)
         finally:
             for _, each in wanted:
                 if each.is_profiled:
@@ -163,6 +165,14 @@ class SlotRun:
 
     def _failure(self, error: BaseException) -> ServingError:
         return logged_failure("a slot", error, model=str(self._held[0][0].model))
+
+
+def _in_one_piece(work: Work) -> Work:
+    """Copy inputs that are boxes of larger tensors: only now, and not while their jobs wait."""
+    for tensor in work.inputs:
+        if not tensor.is_in_one_piece:
+            return work._replace(inputs=tuple([each.in_one_piece() for each in work.inputs]))
+    return work
 
 
 def _transformed(job: Job, work: Work, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

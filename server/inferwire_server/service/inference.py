@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.callers import Caller
 from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.sessions import Session
-from inferwire_server.core.specs import ModelSpec, PortKey
 from inferwire_server.core.states import StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.engine import Engine, Submission
@@ -216,10 +214,7 @@ class InferenceService:
         carried_bytes = sum([tensor.byte_size for _, tensor in given if isinstance(tensor, Tensor)])
         # A generator: bringing in an input may copy it, which is not to happen once an input before it was refused.
         inputs = spec.arrange(
-            (
-                (key, tensor if isinstance(tensor, Tensor) else self._bring_in(spec, key, tensor))
-                for key, tensor in given
-            ),
+            ((key, tensor if isinstance(tensor, Tensor) else self._bring_in(tensor)) for key, tensor in given),
             executions,
         )
         outputs = spec.select(wanted.outputs)
@@ -240,14 +235,9 @@ class InferenceService:
         submission = Submission(work, wanted.priority or model.priority, timeout_s, None, received_at, caller)
         return Prepared(model, submission)
 
-    def _bring_in(self, spec: ModelSpec, key: PortKey, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
-        """Look up an input that the call names and does not carry. A box, which may be copied, is checked before."""
-        if isinstance(given, SharedTensor):
-            return self._shared_memory.tensor(given)
-        if isinstance(given, StoredTensor) and given.box is not None:
-            kept = self._tensors.get(replace(given, box=None))
-            spec.check_input(key, kept.element_type, given.box.shape)
-        return self._tensors.tensor(given)
+    def _bring_in(self, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
+        """Look up an input that the call names and does not carry."""
+        return self._shared_memory.tensor(given) if isinstance(given, SharedTensor) else self._tensors.tensor(given)
 
     def _submit(
         self, prepared: Prepared, sequence: SequenceCall | None, on_end: Callable[[Job], Any], *, at_once: bool = False

@@ -13,7 +13,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
-from inferwire_server.core.boxes import Box, cut, paste
+from inferwire_server.core.boxes import Box, cut, paste, view
 from inferwire_server.core.scheduling.job import FINISHED, Job
 from inferwire_server.core.sessions import Session, session_expired
 from inferwire_server.core.taken import Taken
@@ -108,13 +108,13 @@ class TensorService:
         return kept if stored.box is None else await _on_thread_if(kept.byte_size > LARGE, cut, kept, stored.box)
 
     def get(self, stored: StoredTensor) -> Tensor:
-        """Give a tensor that is kept, or a box of it: a copy, unless the box lies there in one piece.
+        """Give a tensor that is kept, or a box of it, without a copy: in one piece or not.
 
         Raises:
-            ServingError: TENSOR_NOT_FOUND.
+            ServingError: TENSOR_NOT_FOUND; INVALID_INPUT for a box that is not in it.
         """
         kept = self._kept(stored)
-        return kept if stored.box is None else cut(kept, stored.box)
+        return kept if stored.box is None else view(kept, stored.box)
 
     def tensor(self, given: StoredTensor | LentTensor) -> Tensor:
         """Give a tensor that is kept or lent.
