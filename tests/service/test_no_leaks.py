@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -18,7 +21,16 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
-from inferwire_server.service.values import Inference, ServedModel, StoredTensor, UploadedModel, Wanted
+from inferwire_server.service.values import (
+    Inference,
+    Region,
+    ServedModel,
+    SharedPlace,
+    SharedTensor,
+    StoredTensor,
+    UploadedModel,
+    Wanted,
+)
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 
@@ -110,6 +122,28 @@ async def test_only_inputs_that_came_with_their_call_count_as_waiting_memory(ser
         model.gate.open()
         for job in started:
             assert (await jobs.wait(job, 10.0)).state is JobState.FINISHED
+
+
+async def test_strings_in_shared_memory_count_as_waiting_memory_as_their_jobs_have_copies(serving: Serving) -> None:
+    spec = echo_spec("m")
+    port = replace(spec.inputs[0], element_type=BY_NAME["string"])
+    model, key = FakeModel(replace(spec, inputs=(port,)), optimal_slots=1), f"inferwire-test-{token_hex(8)}"
+    segment = Path("/dev/shm") / key
+    segment.write_bytes(bytes(1 << 20))
+    try:
+        async with serving(model, shared_memory=("inferwire-test-",), max_queued_mb=1) as server:
+            await server.services.shared_memory.register(Region("r", key, 0, 1 << 20))
+            given = SharedTensor(port.element_type, (1 << 16, 4), SharedPlace("r", 0, 1 << 20))
+            call, submit = an_inference({"inputs": (("x", given),)}), server.services.inference.submit
+            model.gate.close()
+            jobs = [submit(call, lambda _: None) for _ in range(2)]
+            with pytest.raises(ServingError, match="the inputs of waiting jobs take 1 MiB, at most 1 may be taken"):
+                submit(call, lambda _: None)
+            for job in jobs:
+                server.services.inference.cancel(job, "by the test")
+            model.gate.open()
+    finally:
+        segment.unlink()
 
 
 async def test_refused_and_cancelled_jobs_are_counted_as_such(serving: Serving) -> None:

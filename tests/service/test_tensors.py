@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 
@@ -15,6 +15,7 @@ from tests.busy_threads import BusyThreads
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box
+from inferwire_server.core.scheduling.job import Job
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.tensors import LARGE, Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, echo_spec
@@ -23,6 +24,7 @@ from inferwire_server.host.machine import memory_bytes
 from inferwire_server.server import Composition
 from inferwire_server.service.tensors import TensorLimits, TensorService
 from inferwire_server.service.values import Inference, ServedModel, StoredTensor, Wanted
+from inferwire_server.settings import MEBIBYTE
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 
@@ -376,6 +378,126 @@ async def test_boxes_run_together_with_what_came_with_its_call(serving: Serving,
         assert {held_by(output) for output in outputs} == {5 * 16}
         wanted = [range(8), [4, 5, 6, 7, 12, 13, 14, 15], range(8, 12)]
         assert [np.frombuffer(output.data, np.float32).tolist() for output in outputs] == [[*each] for each in wanted]
+
+
+class Reading:
+    """A server whose one slot is busy, and jobs that wait for it to read tensors of a session."""
+
+    def __init__(self, server: Composition, model: FakeModel, session: Session) -> None:
+        self.model = model
+        self.session = session
+        self.tensors = server.services.tensors
+        self.inference = server.services.inference
+
+    def submit(self, *given: StoredTensor | Tensor) -> list[Job]:
+        calls = [Inference(Wanted(ServedModel("m")), (("x", each),)) for each in given]
+        return [self.inference.submit(call, lambda _: None) for call in calls]
+
+    async def is_done(self, jobs: list[Job]) -> None:
+        self.model.gate.open()
+        async with asyncio.timeout(10):
+            while not all(job.state.is_terminal for job in jobs):
+                await asyncio.to_thread(int)
+
+    def keeps(self) -> int:
+        """Say how many bytes the session keeps, of data alone."""
+        with pytest.raises(ServingError, match="this session, which keeps") as caught:
+            self.tensors.create(StoredTensor(self.session, 99), BY_NAME["u8"], (1 << 30,))
+        return int(caught.value.message.split("keeps ")[1].split()[0]) // (MEBIBYTE // 2) * (MEBIBYTE // 2)
+
+
+@pytest.fixture
+async def reading(serving: Serving, session: Session) -> AsyncGenerator[Reading, None]:
+    model = FakeModel(echo_spec("m"), gate=Gate(is_open=False), optimal_slots=1)
+    async with serving(model, max_session_tensors_mb=4, queue_capacity=4) as server:
+        rig = Reading(server, model, session)
+        rig.submit(TENSOR)
+        await asyncio.to_thread(model.gate.wait_held, 1)
+        yield rig
+        model.gate.open()
+
+
+ROWS = MEBIBYTE // 16
+A_MEBIBYTE = Tensor(F32, (ROWS, 4), bytes(MEBIBYTE))
+
+
+async def replace_it(reading: Reading, stored: StoredTensor) -> None:
+    await reading.tensors.put(stored, A_MEBIBYTE)
+
+
+async def write_a_box_of_it(reading: Reading, stored: StoredTensor) -> None:
+    await reading.tensors.put(replace(stored, box=Box((0, 0), (1, 4))), Tensor(F32, (1, 4), bytes(16)))
+
+
+async def create_it_anew(reading: Reading, stored: StoredTensor) -> None:
+    reading.tensors.create(stored, F32, (ROWS, 4))
+
+
+async def release_it(reading: Reading, stored: StoredTensor) -> None:
+    reading.tensors.release(stored.session, [stored.id])
+    reading.tensors.create(stored, F32, (ROWS, 4))
+
+
+CHANGES = [replace_it, write_a_box_of_it, create_it_anew, release_it]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_jobs_read_counts_until_they_have_ended(
+    reading: Reading, change: Callable[[Reading, StoredTensor], Awaitable[None]]
+) -> None:
+    stored = StoredTensor(reading.session, 1)
+    reading.tensors.create(stored, F32, (ROWS, 4))
+    jobs = reading.submit(stored, replace(stored, box=Box((1, 0), (2, 4))))
+    assert reading.keeps() == MEBIBYTE
+    await change(reading, stored)
+    assert reading.keeps() == 2 * MEBIBYTE
+    jobs += reading.submit(stored)
+    await change(reading, stored)
+    assert reading.keeps() == 3 * MEBIBYTE
+    jobs += reading.submit(stored)
+    with pytest.raises(ServingError, match="is too much for this session") as caught:
+        await change(reading, stored)
+    assert caught.value.code is Code.TOO_LARGE
+    await reading.is_done(jobs)
+    await change(reading, stored)
+    assert reading.keeps() == MEBIBYTE
+
+
+async def test_a_job_that_is_refused_or_cancelled_reads_nothing(reading: Reading) -> None:
+    stored = StoredTensor(reading.session, 1)
+    reading.tensors.create(stored, F32, (ROWS, 4))
+    jobs = reading.submit(stored, stored, stored, TENSOR)
+    with pytest.raises(ServingError, match="queue is full"):
+        reading.submit(stored)
+    for job in jobs:
+        reading.inference.cancel(job, "by the test")
+    await replace_it(reading, stored)
+    assert reading.keeps() == MEBIBYTE
+
+
+async def test_an_output_takes_the_place_of_the_input_that_its_own_job_read(reading: Reading) -> None:
+    stored = StoredTensor(reading.session, 1)
+    reading.tensors.create(stored, F32, (3 * ROWS, 4))
+    wanted = Wanted(ServedModel("m"), keeps={0: stored})
+    reading.model.gate.open()
+    job = await reading.inference.infer(Inference(wanted, (("x", stored),)))
+    assert job.result()[0].stored_as == 1
+    assert reading.keeps() == 3 * MEBIBYTE
+
+
+async def test_what_jobs_of_an_ended_session_read_counts_among_what_all_keep(serving: Serving) -> None:
+    mine, other = Session("mine", ""), Session("other", "")
+    model = FakeModel(echo_spec("m"), gate=Gate(is_open=False), optimal_slots=1)
+    async with serving(model, max_tensors_mb=2) as server:
+        rig, one = Reading(server, model, mine), StoredTensor(mine, 1)
+        rig.tensors.create(one, F32, (ROWS, 4))
+        jobs = rig.submit(one)
+        rig.tensors.end(mine)
+        others = StoredTensor(other, 1)
+        with pytest.raises(ServingError, match="is too much for this server"):
+            rig.tensors.create(others, F32, (ROWS, 4))
+        await rig.is_done(jobs)
+        rig.tensors.create(others, F32, (ROWS, 4))
 
 
 def held_by(tensor: Tensor) -> int:

@@ -98,7 +98,11 @@ class InferenceService:
         prepared, wanted = self._prepared(inference, received_at, caller, is_named=is_named), inference.wanted
         if wanted.keeps:
             on_end = self._keeping(wanted.keeps, on_end)
-        return self._submit(prepared, wanted.sequence, on_end, at_once=at_once)
+        read = [given for _, given in inference.inputs if isinstance(given, StoredTensor)]
+        if not read:
+            return self._submit(prepared, wanted.sequence, on_end, at_once=at_once)
+        with self._tensors.read_until_end(read, on_end) as on_end:
+            return self._submit(prepared, wanted.sequence, on_end, at_once=at_once)
 
     def prepare_stack(
         self, stack: Inference, received_at: float | None = None, caller: Caller | None = None
@@ -211,7 +215,7 @@ class InferenceService:
             raise invalid_input(
                 f"model '{spec.name}' was reloaded with other inputs or outputs: get it again (served_model, GetModel)"
             )
-        carried_bytes = sum([tensor.byte_size for _, tensor in given if isinstance(tensor, Tensor)])
+        carried_bytes = sum([_own_bytes(tensor) for _, tensor in given])
         # A generator: bringing in an input may copy it, which is not to happen once an input before it was refused.
         inputs = spec.arrange(
             ((key, tensor if isinstance(tensor, Tensor) else self._bring_in(tensor)) for key, tensor in given),
@@ -284,3 +288,10 @@ class InferenceService:
     def _require_open(self) -> None:
         if self._draining:
             raise shutting_down()
+
+
+def _own_bytes(given: Tensor | StoredTensor | LentTensor | SharedTensor) -> int:
+    """Say how many bytes of an input are in memory for its job alone: what came with the call, and copies."""
+    if isinstance(given, Tensor):
+        return given.byte_size
+    return given.place.byte_size if isinstance(given, SharedTensor) and given.is_copied else 0

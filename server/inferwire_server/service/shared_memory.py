@@ -95,8 +95,7 @@ class SharedMemoryService:
         """
         place = shared.place
         data = self._find(place).segment.view(place.offset, place.byte_size)
-        # Strings are copied: their lengths are read more than once, and a caller could change them in between.
-        return Tensor(shared.element_type, shared.shape, bytes(data) if shared.element_type.is_string else data)
+        return Tensor(shared.element_type, shared.shape, bytes(data) if shared.is_copied else data)
 
     def write_to(self, place: SharedPlace, what: str) -> Transform:
         """Give the transform that writes an output to its place; `what` names the output.

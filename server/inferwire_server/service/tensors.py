@@ -1,15 +1,16 @@
 """Tensors that sessions keep on the server, as inputs and outputs of their executions.
 
 A kept tensor's bytes never change: a write puts others in their place, so that a job that reads them goes on
-reading what it began with.
+reading what it began with. What was replaced or released counts as kept until the last job that reads it has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from inferwire_proto.element_types import ElementType
 from inferwire_proto.errors import Code
@@ -38,10 +39,24 @@ class TensorLimits(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class _Shelf:
-    """What one session keeps."""
+class _Kept:
+    """A tensor that counts as a session's, and how many hold it: the session's shelf, and each job that reads it."""
 
-    tensors: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
+    tensor: Tensor
+    shelf: _Shelf
+    holders: int = 1
+
+    @property
+    def byte_size(self) -> int:
+        """How many bytes it counts for."""
+        return _taken(self.tensor.byte_size, self.tensor.shape)
+
+
+@dataclass(eq=False, slots=True)
+class _Shelf:
+    """What one session keeps by its ids, and how many bytes that is with what only jobs hold."""
+
+    tensors: dict[int, _Kept] = field(default_factory=dict[int, _Kept])
     byte_size: int = 0
 
 
@@ -104,7 +119,7 @@ class TensorService:
         Raises:
             ServingError: TENSOR_NOT_FOUND; INVALID_INPUT for a box that is not in it.
         """
-        kept = self._kept(stored)
+        kept = self._kept(stored).tensor
         return kept if stored.box is None else await _on_thread_if(kept.byte_size > LARGE, cut, kept, stored.box)
 
     def get(self, stored: StoredTensor) -> Tensor:
@@ -113,7 +128,7 @@ class TensorService:
         Raises:
             ServingError: TENSOR_NOT_FOUND; INVALID_INPUT for a box that is not in it.
         """
-        kept = self._kept(stored)
+        kept = self._kept(stored).tensor
         return kept if stored.box is None else view(kept, stored.box)
 
     def tensor(self, given: StoredTensor | LentTensor) -> Tensor:
@@ -123,6 +138,33 @@ class TensorService:
             ServingError: TENSOR_NOT_FOUND if it is not there; INVALID_INPUT for one that does not fit lent memory.
         """
         return self.get(given) if isinstance(given, StoredTensor) else self.lent.tensor(given)
+
+    @contextmanager
+    def read_until_end(
+        self, read: Sequence[StoredTensor], on_end: Callable[[Job], Any]
+    ) -> Generator[Callable[[Job], Any]]:
+        """Count tensors as kept until the job has ended that is submitted inside, with the `on_end` that this gives.
+
+        Raises:
+            ServingError: TENSOR_NOT_FOUND.
+        """
+        held = [self._kept(stored) for stored in read]
+        for kept in held:
+            kept.holders += 1
+
+        def let_go() -> None:
+            while held:
+                self._let_go(held.pop())
+
+        def let_go_and_tell(job: Job) -> None:
+            let_go()
+            on_end(job)
+
+        try:
+            yield let_go_and_tell
+        except BaseException:
+            let_go()
+            raise
 
     def keep_outputs(self, job: Job, keeps: Mapping[int, StoredTensor]) -> None:
         """Keep outputs of an ended job, as far as their sessions may keep more. The job has their data no more then."""
@@ -136,32 +178,36 @@ class TensorService:
         if shelf is None:
             return
         for tensor_id in ids:
-            if (tensor := shelf.tensors.pop(tensor_id, None)) is not None:
-                self._count(shelf, -_taken_by(tensor))
+            if (kept := shelf.tensors.pop(tensor_id, None)) is not None:
+                self._let_go(kept)
 
     def end(self, session: Session) -> None:
         """Free all that a session keeps, and give back what it has lent."""
         if (shelf := self._shelves.pop(session, None)) is not None:
-            self._byte_size -= shelf.byte_size
+            for kept in shelf.tensors.values():
+                self._let_go(kept)
         self.lent.end(session)
 
     async def _paste(self, stored: StoredTensor, box: Box, part: Tensor) -> None:
         """Write a box. Large tensors are written one at a time, because each is in memory twice meanwhile."""
-        kept = self._kept(stored)
+        kept = self._kept(stored).tensor
         if kept.byte_size <= LARGE:
+            self._check_room(stored, kept.byte_size, kept.shape)
             self._keep(stored, paste(kept, box, part))
             return
         async with self._pasting:
-            pasted = kept = None
+            pasted = None
             # Once more if another write has replaced the tensor meanwhile.
-            while pasted is None or kept is not self._kept(stored):
-                kept = self._kept(stored)
+            while pasted is None or kept is not self._kept(stored).tensor:
+                kept = self._kept(stored).tensor
+                self._check_room(stored, kept.byte_size, kept.shape)
                 pasted = await asyncio.to_thread(paste, kept, box, part)
+            self._check_room(stored, pasted.byte_size, pasted.shape)
             self._keep(stored, pasted)
 
     def _check_takes(self, stored: StoredTensor, tensor: Tensor) -> None:
         """Refuse a tensor that cannot take the place of the one that is kept."""
-        kept = self._kept(stored)
+        kept = self._kept(stored).tensor
         if tensor.element_type is not kept.element_type:
             raise invalid_input(
                 f"tensor {stored.id} is of type {kept.element_type.name}, "
@@ -175,22 +221,30 @@ class TensorService:
         self._keep(stored, tensor)
         return tensor._replace(data=b"", stored_as=stored.id)
 
-    def _kept(self, stored: StoredTensor) -> Tensor:
+    def _kept(self, stored: StoredTensor) -> _Kept:
         shelf = self._shelves.get(stored.session)
-        tensor = None if shelf is None else shelf.tensors.get(stored.id)
-        if tensor is None:
+        kept = None if shelf is None else shelf.tensors.get(stored.id)
+        if kept is None:
             raise ServingError(
                 Code.TENSOR_NOT_FOUND,
                 f"tensor {stored.id} is not kept in this session: it never was, or has been released",
             )
-        return tensor
+        return kept
 
     def _keep(self, stored: StoredTensor, tensor: Tensor) -> None:
         if stored.session.has_ended:
             raise session_expired(stored.session.id)
         shelf = self._shelves.setdefault(stored.session, _Shelf())
-        self._count(shelf, _taken_by(tensor) - _taken_by(shelf.tensors.get(stored.id)))
-        shelf.tensors[stored.id] = tensor
+        if (replaced := shelf.tensors.get(stored.id)) is not None:
+            self._let_go(replaced)
+        shelf.tensors[stored.id] = kept = _Kept(tensor, shelf)
+        self._count(shelf, kept.byte_size)
+
+    def _let_go(self, kept: _Kept) -> None:
+        """Record that the shelf, or a job, holds a tensor no more."""
+        kept.holders -= 1
+        if not kept.holders:
+            self._count(kept.shelf, -kept.byte_size)
 
     def _count(self, shelf: _Shelf, byte_size: int) -> None:
         shelf.byte_size += byte_size
@@ -199,9 +253,10 @@ class TensorService:
     def _lacks(self, stored: StoredTensor, byte_size: int, shape: tuple[int, ...]) -> str:
         """Say why a tensor does not fit in place of the one that has its id; empty if it fits."""
         shelf = self._shelves.get(stored.session)
-        kept = 0 if shelf is None else shelf.byte_size
+        kept, replaced = (0, None) if shelf is None else (shelf.byte_size, shelf.tensors.get(stored.id))
         taken = _taken(byte_size, shape)
-        more = taken - (0 if shelf is None else _taken_by(shelf.tensors.get(stored.id)))
+        # What a job reads stays in memory when it is replaced.
+        more = taken - (0 if replaced is None or replaced.holders > 1 else replaced.byte_size)
         limits = self._limits
         if kept + more > limits.of_session:
             where, most, flag = f"this session, which keeps {kept}", limits.of_session, "--max-session-tensors-mb"
@@ -228,7 +283,3 @@ async def _on_thread_if(is_large: bool, call: Callable[P, T], *args: P.args, **k
 def _taken(byte_size: int, shape: tuple[int, ...]) -> int:
     """Say how many bytes a kept tensor counts for."""
     return byte_size + _BYTES_OF_A_TENSOR + _BYTES_OF_A_LENGTH * len(shape)
-
-
-def _taken_by(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else _taken(tensor.byte_size, tensor.shape)

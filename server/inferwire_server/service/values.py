@@ -80,6 +80,11 @@ class SharedTensor:
     shape: tuple[int, ...]
     place: SharedPlace
 
+    @property
+    def is_copied(self) -> bool:
+        """Whether its job has a copy: strings' lengths are read more than once, and must not change in between."""
+        return self.element_type.is_string
+
 
 @dataclass(frozen=True, slots=True)
 class TopClasses:
