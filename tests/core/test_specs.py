@@ -15,7 +15,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.boxes import Box, view
 from inferwire_server.core.specs import Dimension, ModelSpec, PortKey, PortSpec, Shape
 from inferwire_server.core.tensor_checks import MOST_STRINGS, check_content, is_left_to_slot, strings_of
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import LARGE, Tensor
 from inferwire_server.errors import ServingError
 
 ANY = Dimension(0, None)
@@ -197,6 +197,22 @@ def test_a_boolean_is_checked_to_its_values_whenever_it_comes() -> None:
     assert "neither 0 nor 1" in refusal(model, ("x", Tensor(boolean, (1,), b"\2")))
 
 
+@pytest.mark.parametrize("count", [LARGE, LARGE + 2])
+def test_booleans_of_a_large_tensor_are_seen_by_the_slot_that_reads_them(count: int) -> None:
+    model = a_model(port("x", element_type="boolean"))
+    tensor = Tensor(BY_NAME["boolean"], (count,), bytes(count - 1) + b"\2")
+    short = tensor._replace(data=tensor.data[1:])
+    assert refusal(model, ("x", short)).endswith(f"has {count - 1} bytes, expected {count} for boolean[{count}]")
+    if count == LARGE:
+        assert not is_left_to_slot(tensor)
+        assert refusal(model, ("x", tensor)) == "input 'x' of model 'm' has a boolean that is neither 0 nor 1"
+    else:
+        assert is_left_to_slot(tensor)
+        assert model.arrange([("x", tensor)]) == (tensor,)
+        with pytest.raises(ServingError, match="is too large for a stack of 2 executions to be checked at once"):
+            model.arrange([("x", tensor)], 2)
+
+
 def test_booleans_of_a_box_are_checked_where_they_lie() -> None:
     model, grid = a_model(port("x", shape=(ANY, ANY), element_type="boolean")), bytes([0, 1, 2] * 3000)
     whole = Tensor(BY_NAME["boolean"], (3000, 3), grid)
@@ -238,7 +254,9 @@ def test_strings_of_a_stack_are_looked_at_or_refused(count: int) -> None:
         return
     with pytest.raises(ServingError) as caught:
         model.arrange([stack], 2)
-    assert caught.value.message == "input 'x' of model 'm' has too many strings for a stack of 2 executions"
+    assert (
+        caught.value.message == "input 'x' of model 'm' is too large for a stack of 2 executions to be checked at once"
+    )
     assert caught.value.code is Code.INVALID_INPUT
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,11 +20,14 @@ from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES, ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.specs import Dimension
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import LARGE, Tensor
+from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime
+from inferwire_server.tallies import Tallies
 
 CPU_TYPES = [row for row in ELEMENT_TYPES if row.name not in NOT_ON_CPU]
 FIXED_TYPES = [row for row in CPU_TYPES if not row.is_string]
@@ -85,6 +89,26 @@ def test_strings_come_back_as_they_went(backend: OpenVinoBackend, tmp_path: Path
     sent = Tensor(BY_NAME["string"], (len(values),), memoryview(strings.pack(values)))
     expected = Tensor(BY_NAME["string"], (len(values),), strings.pack(values))
     assert slot.run([sent], [0]) == slot.run([sent], [0], (copied,)) == (expected,)
+
+
+async def test_booleans_of_a_large_tensor_are_checked_on_the_slot_s_thread(
+    backend: OpenVinoBackend, tmp_path: Path
+) -> None:
+    boolean, count = BY_NAME["boolean"], LARGE + 1
+    source = identity(tmp_path, boolean)
+    async with Engine(backend, QueueOptions(), Tallies().of) as engine:
+        model = await engine.load(source, ModelOptions("m"))
+        wrong = f"{model.spec.prefix_of(0)} has a boolean that is neither 0 nor 1"
+        for last, sentence in ((b"\1", None), (b"\2", wrong)):
+            inputs = model.spec.arrange([(0, Tensor(boolean, (count,), bytes(count - 1) + last))])
+            end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+            engine.submit(model, Submission(Work(inputs, (0,))), end.set_result)
+            job = await end
+            if sentence is None:
+                assert job.result() == inputs
+            else:
+                assert job.error is not None
+                assert (job.error.code, job.error.message, job.outcome) == (Code.INVALID_INPUT, sentence, "invalid")
 
 
 @pytest.mark.parametrize("end", [b"\0", b"two\0", b"in\0side\0\0"])

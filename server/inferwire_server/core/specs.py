@@ -149,8 +149,9 @@ class ModelSpec:
     def arrange(self, given: Iterable[tuple[PortKey, Tensor]], count: int = 1) -> tuple[Tensor, ...]:
         """Put a caller's inputs into the model's order. They may be those of a stack of `count` executions.
 
-        Very many strings are not checked here but by the slot that reads them, with the same sentence. In a stack so
-        many are refused: where one execution's strings end and the next one's begin is known only after reading them.
+        Very many strings or booleans are not checked here but by the slot that reads them, with the same sentence. In a
+        stack so many are refused: each execution is to fail by itself, and where one's strings end and the next one's
+        begin is known only after reading them.
 
         Raises:
             ServingError: INVALID_INPUT if one is unknown, missing, given twice, or does not fit.
@@ -224,7 +225,8 @@ class ModelSpec:
         if not is_left_to_slot(tensor):
             check_content(self.prefix_of(index), tensor)
         elif count > 1:
-            raise invalid_input(f"{self.prefix_of(index)} has too many strings for a stack of {count} executions")
+            prefix = self.prefix_of(index)
+            raise invalid_input(f"{prefix} is too large for a stack of {count} executions to be checked at once")
 
     def _check_shape(self, index: int, element_type: ElementType, shape: tuple[int, ...], count: int) -> int | None:
         """Refuse a tensor by its type and shape; give how many bytes it has to have, None if values count too."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from inferwire_proto import strings
 from inferwire_proto.integers import INT64_MAX
-from inferwire_server.core.tensors import MOST_DIMENSIONS, Tensor, describe, write_shape
+from inferwire_server.core.tensors import LARGE, MOST_DIMENSIONS, Tensor, describe, write_shape
 from inferwire_server.errors import ServingError, invalid_input
 
 _MOST_ELEMENTS = 2**56
@@ -30,13 +30,13 @@ _PICTURES = (b"\xff\xd8\xff", b"\x89PNG")
 
 
 def is_left_to_slot(tensor: Tensor) -> bool:
-    """Whether a tensor has so many strings that the slot checks them as it reads them, instead of the event loop.
+    """Whether a tensor has so many strings or booleans that the slot checks them as it reads them, not the event loop.
 
-    A tensor with fewer bytes than its strings need is not left to the slot: it is refused at once.
+    A tensor with fewer bytes than these need is not left to the slot: it is refused at once.
     """
-    if not tensor.element_type.is_string:
-        return False
-    return MOST_STRINGS < prod(tensor.shape) <= tensor.byte_size // strings.LENGTH_BYTES
+    if tensor.element_type.is_string:
+        return MOST_STRINGS < prod(tensor.shape) <= tensor.byte_size // strings.LENGTH_BYTES
+    return tensor.element_type.name == "boolean" and LARGE < tensor.byte_size == prod(tensor.shape)
 
 
 def strings_of(prefix: str, tensor: Tensor) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ import openvino as ov
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import ElementType
-from inferwire_server.core.tensor_checks import strings_of
+from inferwire_server.core.tensor_checks import check_content, is_left_to_slot, strings_of
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import bug, invalid_input
 
@@ -26,8 +26,8 @@ def to_runtime(tensor: Tensor, prefix: str = "the tensor") -> ov.Tensor:
     """View a tensor's bytes as OpenVINO's, copying only strings and misaligned bytes.
 
     Raises:
-        ServingError: INVALID_INPUT with a sentence that starts with `prefix`, for bytes that are no strings, and for
-            strings that OpenVINO would not get whole.
+        ServingError: INVALID_INPUT with a sentence that starts with `prefix`, for bytes that are no strings or
+            booleans, if nobody has looked at them before, and for strings that OpenVINO would not get whole.
     """
     runtime_type = getattr(ov.Type, tensor.element_type.name)
     shape = list(tensor.shape)
@@ -36,6 +36,8 @@ def to_runtime(tensor: Tensor, prefix: str = "the tensor") -> ov.Tensor:
         values = list(strings_of(prefix, tensor))
         _check_ends(prefix, values)
         return _filled(values, shape)
+    if is_left_to_slot(tensor):
+        check_content(prefix, tensor)
     storage = tensor.element_type.storage_dtype
     if not tensor.byte_size:
         if prod(shape):
