@@ -61,7 +61,7 @@ class Batching:
             if not shape or shape[0] != rows or not has_whole_rows(tensor.element_type, shape):
                 return None
             if is_left_to_slot(tensor):
-                # Nothing has checked these strings yet: joined with another job's, wrong lengths could mix the two.
+                # Nothing has checked these elements yet: joined with another job's, wrong lengths could mix the two.
                 return None
         return tuple([tensor.shape[1:] for tensor in inputs]), work.outputs
 
