@@ -280,14 +280,14 @@ class SessionStream:
         # changes nothing.
         at_risk, self._incoming.at_risk = self._incoming.at_risk, []
         taken_out = [execution for execution in at_risk if execution.id not in self._pending]
-        while self._pending:
-            try:
-                _, execution = self._pending.popitem()
-            except KeyError:
-                break
-            execution.fail(Outcome(error=error))
+        # The oldest first, because they may be sent again in this order. `submit` looks itself whether the stream has
+        # ended, so that none is missed which comes while they are listed.
         for execution in taken_out:
             execution.fail(Outcome(error=error))
+        for id_ in [*self._pending]:
+            execution = self._pending.pop(id_, None)
+            if execution is not None:
+                execution.fail(Outcome(error=error))
         for id_ in [*self._cancelled]:
             _let_go(self._cancelled, id_)
 
