@@ -65,7 +65,7 @@ class Gathering:
     thread may call at any time.
 
     Only executions whose ids are in `wanted` are sent; the others were cancelled meanwhile. `unsent` is called with the
-    ids of those others, except for executions that may be stacked, whose end no call waits for.
+    id of each that is withdrawn before it was sent.
 
     Attributes:
         new: What `lone` and `gather` have not taken yet. Any thread may append to it, with or without the turn.
@@ -114,6 +114,8 @@ class Gathering:
             if flow.expected > 1:
                 return None
             self._count(flow, [execution])
+        else:
+            execution.sent_as = execution.id
         new.popleft()
         return Shipment([[execution]])
 
@@ -132,15 +134,16 @@ class Gathering:
                     (self.waiting.get(item.encoded) or self._begin_to_wait(item.encoded)).append(item)
                     self.byte_size += item.byte_size + BESIDE_BYTES
                 elif item.id in self._wanted:
+                    item.sent_as = item.id
                     shipment.stacks.append([item])
                     lone_bytes += item.byte_size + BESIDE_BYTES
-                else:
-                    self._unsent(item.id)
                 is_full = len(shipment.stacks) >= MOST_EXECUTIONS or self.byte_size + lone_bytes >= self.most_bytes
             elif isinstance(item, Withdrawn):
                 shipment.cancels.append(item.execution.id)
                 if item.execution.flow is not None:
                     item.execution.flow.sent -= 1
+                elif item.execution.sent_as != item.execution.id:
+                    self._unsent(item.execution.id)
             else:
                 shipment.is_last = True
         shipment.stacks += self._due(is_all=is_full or shipment.is_last, is_patient=is_patient)

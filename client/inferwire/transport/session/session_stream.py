@@ -109,12 +109,12 @@ class SessionStream:
 
     def _undo(self, execution: StreamExecution, sending: _Sending | None) -> None:
         """Drop an execution whose thread was interrupted while putting or sending it, and leave nothing half done."""
-        if sending is not None and sending.went:
-            # The message is sent, perhaps with other threads' executions in it.
+        if sending is None or sending.went:
+            # This thread has taken nothing to send, or the message is sent, perhaps with other threads' executions.
             self.cancel(execution)
             return
         self._pending.pop(execution.id, None)
-        if sending is not None and sending.shipment == Shipment([[execution]]):
+        if sending.shipment == Shipment([[execution]]):
             self._outgoing.withdraw(execution)
         else:
             # Other threads' executions may have been taken and not sent. Ending the stream has them sent again.

@@ -97,6 +97,7 @@ class StreamExecution:
         id: Its number on the stream. This and the attributes below belong to its latest sending.
         encoded: Its header on that stream.
         byte_size: How many bytes of its inputs are sent.
+        sent_as: The number that it was sent under, if it may not be stacked.
         flow: Where it is counted once it is sent, if it may be stacked.
         sent_at: When it was sent and counted there, by the clock of `Gathering`.
     """
@@ -106,6 +107,7 @@ class StreamExecution:
     id = 0
     encoded = EncodedHeader(b"")
     byte_size = 0
+    sent_as = 0
     flow: Flow | None = None
     sent_at = 0.0
 

@@ -392,7 +392,17 @@ def test_what_is_cancelled_before_it_was_sent_is_not_sent(rig: Rig) -> None:
     rig.drop(alone)
     batch = rig.outgoing.take()
     assert (ids(batch), batch.cancels) == ([[1]], [2, 3])
-    assert rig.unsent == [3]
+    assert rig.unsent == [2, 3]
+
+
+def test_what_is_withdrawn_and_was_sent_or_never_put_is_told_apart(rig: Rig) -> None:
+    header = EncodedHeader(b"")
+    sent, never_put = rig.put(header), rig.make(header)
+    rig.outgoing.take()
+    rig.drop(sent)
+    rig.drop(never_put)
+    batch = rig.outgoing.take()
+    assert (ids(batch), batch.cancels, rig.unsent) == ([], [1, 2], [2])
 
 
 def test_nothing_waits_for_what_takes_much_longer_on_the_device_than_on_the_wire(rig: Rig) -> None:
@@ -541,6 +551,26 @@ def test_who_is_interrupted_as_it_tells_of_answers_holds_up_nobody(rig: Rig, poo
         rig.outgoing.interrupt()
         taking.result(TIMEOUT_S)
         rig = Rig()
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 2
+
+
+def test_who_is_interrupted_as_it_puts_holds_up_nobody_who_cancels(pool: DaemonThreads) -> None:
+    steps = 0
+    while True:
+        rig = Rig()
+        taking = sleeping(rig, pool)
+        execution = rig.make(stackable())
+        with (
+            suppress(KeyboardInterrupt),
+            Interrupt(KeyboardInterrupt, steps, is_answered=True, within=(outgoing.__file__,)) as interrupt,
+        ):
+            rig.outgoing.put(execution)
+            rig.outgoing.wake()
+        rig.drop(execution)
+        taking.result(TIMEOUT_S)
         if interrupt.is_due:
             break
         steps += 1

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
+from tests.client.interrupt import Interrupt
 from tests.client.transport.endings import Endings, fail_if_called
 from tests.client.transport.session.fake_carrier import FakeCarrier, holds_up_nobody
 
 import inferwire as ov
 from inferwire.transport.executions import Outcome, OutputBytes
+from inferwire.transport.session import gathering, outgoing, session_stream
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.outgoing import AT_ONCE_BYTES
 from inferwire.transport.session.session_stream import SessionStream
@@ -245,6 +248,35 @@ def test_whoever_is_interrupted_where_nothing_of_others_is_lost_takes_its_own_ba
     carrier.incoming.put(SessionResponse(results=[ExecutionResult(ids=[execution.id])]).SerializeToString())
     assert holds_up_nobody(stream)
     stream.close(TIMEOUT_S)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("most_stacked", [1, 2])
+def test_whoever_is_interrupted_before_it_takes_anything_takes_its_own_back_alone(
+    error: type[BaseException], most_stacked: int
+) -> None:
+    steps, within = 0, (session_stream.__file__, outgoing.__file__, gathering.__file__)
+    while True:
+        carrier = FakeCarrier()
+        stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+        outcomes = Endings()
+        other, own = StreamExecution((), outcomes.take), StreamExecution((), Endings().take)
+        stream.submit(other, EncodedHeader(b""), 0)
+        with suppress(error), Interrupt(error, steps, is_answered=True, within=within) as interrupt:
+            stream.submit(own, EncodedHeader(b"", most_stacked), 0)
+        assert not carrier.is_cancelled, f"after {steps} steps"
+        next(carrier.messages)
+        message = SessionRequest.FromString(b"".join(next(carrier.messages)))
+        sent = [id_ for each in message.executions for id_ in each.ids]
+        assert sent == ([other.id] if message.cancels or not own.id else [other.id, own.id])
+        carrier.incoming.put(SessionResponse(results=[ExecutionResult(ids=sent)]).SerializeToString())
+        assert outcomes.get(timeout=TIMEOUT_S).error is None
+        assert holds_up_nobody(stream), f"after {steps} steps"
+        stream.close(TIMEOUT_S)
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 5
 
 
 def test_whoever_is_interrupted_as_others_executions_went_leaves_them_what_they_wait_for() -> None:
