@@ -19,7 +19,7 @@ from inferwire.models.compiled_blobs import read_blob
 from inferwire.models.compiled_model import CompiledModel
 from inferwire.models.local_models import LocalModel, ModelFile, serialized
 from inferwire.models.model import Model
-from inferwire.models.model_files import Blob, ModelFiles, Weights, is_path, is_readable, no_path, read_files
+from inferwire.models.model_files import ModelFiles, Weights, is_path, is_readable, no_path, read_files
 from inferwire.not_offered import PartlyMirrored
 from inferwire.property_values import from_contract
 from inferwire.requests.remote_model import RemoteModel
@@ -27,7 +27,7 @@ from inferwire.tensors.remote_context import RemoteContext, context_of
 from inferwire.tensors.tensor import Tensor
 from inferwire.transport.address import parse_address
 from inferwire.transport.credentials import credentials_for
-from inferwire.transport.descriptions import CompiledDescription
+from inferwire.transport.descriptions import Blob, CompiledDescription
 from inferwire.transport.executions import Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.protocol import Transport
@@ -273,7 +273,7 @@ class Core(Unpicklable, PartlyMirrored):
         _require_name(device_name)
         blob = Blob.of(read_blob(model_stream))
         properties = self._properties.for_compile(device_name, config)
-        imported = self._transport.import_compiled(blob.sha256, blob.content, device_name, properties)
+        imported = self._transport.import_compiled(blob, device_name, properties)
         return self._compiled(imported, properties)
 
     def query_model(self, model: Model | LocalModel, device_name: str, config: Config = None) -> dict[str, str]:

@@ -50,7 +50,7 @@ class ReadsNothing(FakeTransport):
     def compile(
         self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]
     ) -> CompiledDescription:
-        if contents.blobs[contents.source.model] == b"<nonsense/>":
+        if contents.blobs[0].content == b"<nonsense/>":
             raise ov.ModelFailed('Unable to read the model: "model.xml" it is nonsense')
         return super().compile(contents, device, properties)
 

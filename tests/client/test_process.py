@@ -24,6 +24,7 @@ from inferwire.requests.callbacks import CallbackThreads
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.executions import Target
 from inferwire.transport.submission import Retries
+from inferwire.transport.uploads import SessionBlobs
 
 entered, never = threading.Event(), threading.Event()
 
@@ -84,11 +85,22 @@ FORKS = {
     "while a model is compiled again": """
         old, new = (SimpleNamespace(session_id=name) for name in ("old", "new"))
         models, parent = CompiledModels("here"), os.getpid()
-        models.add(old, "m", lambda link: "again" if os.getpid() != parent else hold())
+        models.add(old, "m", (), lambda link: ("again", ()) if os.getpid() != parent else hold())
         target = Target("m", is_served=False)
         threading.Thread(target=models.target_on, args=(new, target), daemon=True).start()
         entered.wait()
         status = fork(lambda: models.target_on(new, target).name == "again")
+        """,
+    "while it is looked up what a session has": """
+        there = SessionBlobs()
+
+        def look():
+            with there._lock:
+                hold()
+
+        threading.Thread(target=look, daemon=True).start()
+        entered.wait()
+        status = fork(lambda: there.upload("session", b"sha", id) is not None)
         """,
     "while executions are to be sent again, of which the child sends none": """
         class Submission(SimpleNamespace):

@@ -5,7 +5,6 @@ Finds the files that make a model, reads and hashes them; knows no server.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
@@ -18,7 +17,7 @@ from typing import Any, TypeAlias
 from inferwire.errors import ModelFailed
 from inferwire.models.onnx_files import external_files
 from inferwire.tensors.tensor import Tensor, as_tensor
-from inferwire.transport.descriptions import Blobs, ModelContents, ModelSource, Preprocessing
+from inferwire.transport.descriptions import Blob, Blobs, ModelContents, ModelSource, Preprocessing
 from inferwire.transport.executions import WireBytes
 from inferwire.values.partial_shape import PartialShape
 from inferwire_proto.model_formats import SAVED_MODEL, WEIGHTS_SUFFIXES
@@ -35,19 +34,6 @@ Weights: TypeAlias = str | os.PathLike[str] | bytes | io.BytesIO | Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
-class Blob:
-    """A content and its SHA-256, which is calculated once: it may have gigabytes."""
-
-    content: WireBytes
-    sha256: bytes
-
-    @classmethod
-    def of(cls, content: WireBytes) -> Blob:
-        """Hash a content."""
-        return cls(content, hashlib.sha256(content).digest())
-
-
-@dataclass(frozen=True, slots=True)
 class ModelFiles:
     """What is uploaded for one model.
 
@@ -58,7 +44,7 @@ class ModelFiles:
         variables: The files with the variables of a TensorFlow SavedModel, by their paths in its folder; those in which
             an ONNX model keeps tensors, by their paths beside it.
         path: Where the user has it; "" for a model that came from memory.
-        again: Reads the contents once more, if all of them came from files; None if some came from memory.
+        again: Reads the files once more, if all of them came from files; None if some came from memory.
     """
 
     model: Blob
@@ -75,10 +61,10 @@ class ModelFiles:
             return text.replace(made_up, f'"{self.path}"')
         return re.sub(f"(Unable to read the model): {re.escape(made_up)} .* is correct\\.", _OF_MEMORY, text)
 
-    def blobs(self) -> dict[bytes, WireBytes]:
-        """Give the contents, by their SHA-256."""
+    def blobs(self) -> Blobs:
+        """List the files."""
         weights = () if self.weights is None else (self.weights,)
-        return {blob.sha256: blob.content for blob in (self.model, *self.variables.values(), *weights)}
+        return (self.model, *self.variables.values(), *weights)
 
     def contents(
         self, reshape: Mapping[str, PartialShape] = _AS_IT_IS, preprocessing: tuple[Preprocessing, ...] = ()

@@ -13,9 +13,10 @@ from inferwire.errors import LOST, InferwireError, SessionLost
 from inferwire.process import THIS
 from inferwire.transport.executions import SequenceMark, Target
 from inferwire.transport.link import Link
+from inferwire.transport.uploads import Uploaded
 
-Restore = Callable[[Link], str]
-"""Makes a model anew in the session of a link and gives its id there."""
+Restore = Callable[[Link], tuple[str, Uploaded]]
+"""Makes a model anew in the session of a link. Gives its id there, and what keeps its files there."""
 
 
 @dataclass(slots=True)
@@ -23,11 +24,13 @@ class Entry:
     """A model as one session has it.
 
     Attributes:
+        files: What keeps its files in the session, where another model may be made of them.
         restoring: Held by the thread that compiles it again.
     """
 
     session_id: str
     compiled_id: str
+    files: Uploaded
     restore: Restore
     restoring: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -43,9 +46,9 @@ class CompiledModels:
     def __repr__(self) -> str:
         return f"<CompiledModels: {len(self._entries)}>"
 
-    def add(self, link: Link, compiled_id: str, restore: Restore) -> None:
+    def add(self, link: Link, compiled_id: str, files: Uploaded, restore: Restore) -> None:
         """Take in a model that was compiled in a link's session."""
-        self._entries[compiled_id] = Entry(link.session_id, compiled_id, restore)
+        self._entries[compiled_id] = Entry(link.session_id, compiled_id, files, restore)
 
     def entry(self, name: str) -> Entry | None:
         """Give a model's entry, if it has one."""
@@ -89,7 +92,7 @@ class CompiledModels:
 
     def _restore(self, entry: Entry, link: Link) -> None:
         try:
-            entry.compiled_id = entry.restore(link)
+            entry.compiled_id, entry.files = entry.restore(link)
         except LOST:
             raise
         except (InferwireError, RuntimeError) as error:

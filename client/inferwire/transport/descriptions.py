@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -15,8 +16,25 @@ from inferwire_proto.port_names import PortNames
 from inferwire_proto.preprocessing import Call
 from inferwire_proto.properties import PropertyValue
 
-Blobs: TypeAlias = Mapping[bytes, WireBytes]
-"""The contents of files by their SHA-256."""
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Blob:
+    """A file's content and its SHA-256, which is calculated once: it may have gigabytes.
+
+    A session that has got it keeps it while this object lives, or a compiled model that was made of it.
+    """
+
+    content: WireBytes = field(repr=False)
+    sha256: bytes
+
+    @classmethod
+    def of(cls, content: WireBytes) -> Blob:
+        """Hash a content."""
+        return cls(content, hashlib.sha256(content).digest())
+
+
+Blobs: TypeAlias = tuple[Blob, ...]
+"""The files of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +139,8 @@ class ModelContents:
 
     Attributes:
         source: Which of the files is which.
-        blobs: The files' contents.
-        again: Gives the contents once more, for as long as the model may be compiled again. Does not keep `blobs` if it
+        blobs: The files.
+        again: Gives the files once more, for as long as the model may be compiled again. Does not keep `blobs` if it
             can read the files instead.
     """
 

@@ -14,6 +14,7 @@ from time import perf_counter
 from inferwire.errors import InferwireError
 from inferwire.latch import Latch
 from inferwire.transport.descriptions import (
+    Blob,
     Blobs,
     CompiledDescription,
     GraphDescription,
@@ -283,12 +284,10 @@ class FakeTransport:
         self._upload(contents.blobs)
         return {port.node_name: device for port in self.model.inputs}
 
-    def import_compiled(
-        self, sha256: bytes, content: WireBytes, device: str, properties: Mapping[str, PropertyValue]
-    ) -> CompiledDescription:
+    def import_compiled(self, blob: Blob, device: str, properties: Mapping[str, PropertyValue]) -> CompiledDescription:
         """Describe the model under a new id."""
-        self._upload({sha256: content})
-        self.imports.append((sha256, device, dict(properties)))
+        self._upload((blob,))
+        self.imports.append((blob.sha256, device, dict(properties)))
         return CompiledDescription(f"imported-{len(self.imports)}", self.model)
 
     def export(self, target: Target) -> bytes:
@@ -335,4 +334,4 @@ class FakeTransport:
         self.is_closed = True
 
     def _upload(self, blobs: Blobs) -> None:
-        self.uploads.update({sha256: bytes(content) for sha256, content in blobs.items()})
+        self.uploads.update({blob.sha256: bytes(blob.content) for blob in blobs})

@@ -20,6 +20,7 @@ from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.connection import Connection
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import (
+    Blob,
     Blobs,
     CompiledDescription,
     GraphDescription,
@@ -43,7 +44,7 @@ from inferwire.transport.releases import Released, Releases
 from inferwire.transport.served_models import what_there_is
 from inferwire.transport.submission import Retries, Submission
 from inferwire.transport.timeouts import Timeouts
-from inferwire.transport.uploads import Uploads
+from inferwire.transport.uploads import SessionBlobs, Uploaded, Uploads
 from inferwire.transport.wire_sender import WireSender
 from inferwire.values.plugin_version import Version
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2
@@ -68,11 +69,13 @@ class GrpcTransport:
         self._address = text = str(address)
         self._compiled = compiled = CompiledModels(self._address)
         # Nothing that is made here refers back to the transport, and the connection to nothing that refers to it, so
-        # that the connection ends as soon as the transport is gone.
-        self._releases = Releases(lambda names: _release(connection, compiled, text, names))
+        # that the connection ends as soon as the transport is gone. What is freed refers to the models weakly, because
+        # their files refer to what frees those.
+        there, models = SessionBlobs(), weakref.ref(compiled)
+        self._releases = Releases(lambda names: _release(connection, models(), there, text, names))
         self._connection = connection = Connection(address, timeouts, credentials, self._releases.wake)
         self._caller = Caller(self._connection, self._address)
-        self._uploads = Uploads(self._caller)
+        self._uploads = Uploads(self._caller, there, self._releases)
         self._lending = Lending(address, self._releases)
         self._sender = WireSender(self._address, self._compiled, self._lending)
         self._retries = Retries(self._sender, self._connection.replace, self._releases.flush)
@@ -172,13 +175,10 @@ class GrpcTransport:
         response = self._call_about(contents, "ModelService.Query", request, models_pb2.QueryResponse)
         return dict(response.devices)
 
-    def import_compiled(
-        self, sha256: bytes, content: WireBytes, device: str, properties: Mapping[str, PropertyValue]
-    ) -> CompiledDescription:
+    def import_compiled(self, blob: Blob, device: str, properties: Mapping[str, PropertyValue]) -> CompiledDescription:
         """Make a model of what `export` gave, and again after a session was lost."""
-        request = models_pb2.ImportRequest(sha256=sha256, device=device, properties=map_to_wire(properties))
-        blobs = {sha256: content}
-        return self._make("ModelService.Import", request, models_pb2.ImportResponse, blobs, lambda: blobs)
+        request = models_pb2.ImportRequest(sha256=blob.sha256, device=device, properties=map_to_wire(properties))
+        return self._make("ModelService.Import", request, models_pb2.ImportResponse, (blob,), lambda: (blob,))
 
     def export(self, target: Target) -> bytes:
         """Serialise a model that can run, as a blob."""
@@ -255,17 +255,17 @@ class GrpcTransport:
         # `make_anew` is kept as long as the model, and must not keep the transport.
         uploads, caller = self._uploads, self._caller
 
-        def make_on(link: Link) -> tuple[Link, Made]:
-            self._uploads.bring(link, blobs)
+        def make_on(link: Link) -> tuple[Link, Uploaded, Made]:
+            files = uploads.bring(link, blobs)
             self._releases.flush()
-            return link, self._caller.call_on(link, method, request, response_type)
+            return link, files, caller.call_on(link, method, request, response_type)
 
-        def make_anew(link: Link) -> str:
-            uploads.bring(link, again())
-            return caller.call_on(link, method, request, response_type).compiled_id
+        def make_anew(link: Link) -> tuple[str, Uploaded]:
+            files = uploads.bring(link, again())
+            return caller.call_on(link, method, request, response_type).compiled_id, files
 
-        link, response = self._caller.repeat_if_lost(make_on)
-        self._compiled.add(link, response.compiled_id, make_anew)
+        link, files, response = caller.repeat_if_lost(make_on)
+        self._compiled.add(link, response.compiled_id, files, make_anew)
         return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
 
     def _call_about(
@@ -289,22 +289,29 @@ class GrpcTransport:
         return self._caller.repeat_if_lost(ask_on)
 
 
-def _release(connection: Connection, compiled: CompiledModels, address: str, released: Sequence[Released]) -> bool:
+def _release(
+    connection: Connection,
+    compiled: CompiledModels | None,
+    there: SessionBlobs,
+    address: str,
+    released: Sequence[Released],
+) -> bool:
     """Free things in the session; return False if its connection is lost, because the session may be resumed.
 
     Waits for cancelled executions first, which may still make what is to be freed. Models of an earlier session were
-    freed with that.
+    freed with that, and blobs may be needed again since they were let go.
     """
     link = connection.current_for_calls
     if link is None:
         return False
     link.stream.await_cancelled()
-    found = [compiled.entry(each.compiled_id) for each in released if each.compiled_id]
+    found = [compiled.entry(each.compiled_id) for each in released if compiled and each.compiled_id]
     request = models_pb2.ReleaseRequest(
         compiled_ids=[entry.compiled_id for entry in found if entry and entry.session_id == link.session_id],
         sequences=[each.sequence for each in released if each.sequence],
         tensors=[each.tensor for each in released if each.tensor],
         lent=[each.lent for each in released if each.lent],
+        sha256=[each.sha256 for each in released if each.sha256 and not there.is_needed(link.session_id, each.sha256)],
     )
     try:
         with rpc.as_own_errors(address):
@@ -314,5 +321,6 @@ def _release(connection: Connection, compiled: CompiledModels, address: str, rel
     except InferwireError as error:
         _LOG.info("%d things are freed with the session and not before: %s", len(released), error)
     for each in released:
-        compiled.remove(each.compiled_id)
+        if compiled:
+            compiled.remove(each.compiled_id)
     return True

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from inferwire.transport.descriptions import (
+    Blob,
     CompiledDescription,
     GraphDescription,
     ModelContents,
@@ -165,9 +166,7 @@ class Transport(Protocol):
         """Give the device that would run each node of a model, for the nodes that can run."""
         ...
 
-    def import_compiled(
-        self, sha256: bytes, content: WireBytes, device: str, properties: Mapping[str, PropertyValue]
-    ) -> CompiledDescription:
+    def import_compiled(self, blob: Blob, device: str, properties: Mapping[str, PropertyValue]) -> CompiledDescription:
         """Make a model of what `export` gave, and again after a session was lost."""
         ...
 

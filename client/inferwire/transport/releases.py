@@ -19,12 +19,16 @@ T = TypeVar("T")
 
 
 class Released(NamedTuple):
-    """One thing that the program no longer uses: a compiled model, a sequence, a kept tensor or lent memory, by id."""
+    """One thing that the program no longer uses: a compiled model, a sequence, a kept tensor or lent memory, by id.
+
+    Or an uploaded blob, by its hash.
+    """
 
     compiled_id: str = ""
     sequence: int = 0
     tensor: int = 0
     lent: int = 0
+    sha256: bytes = b""
 
 
 class Releases:
@@ -62,18 +66,24 @@ class Releases:
         self._queue.put(released)
         self._wakes.put(True)
 
-    def flush(self) -> None:
-        """Free what was put so far, and return once the server has answered or cannot be asked."""
+    def flush(self) -> bool:
+        """Free what was put so far, and what that lets go; return whether the server could be asked to, and has."""
         self.start()
         # A thread that has taken ids from the queue before has sent them once it releases the lock.
         with self._sending:
-            batch: list[Released] = []
-            with suppress(Empty):
-                while True:
-                    batch.append(self._queue.get_nowait())
-            if batch and not self._send(batch):
-                for released in batch:
-                    self._queue.put(released)
+            while batch := self._put_so_far():
+                if not self._send(batch):
+                    for released in batch:
+                        self._queue.put(released)
+                    return False
+        return True
+
+    def _put_so_far(self) -> list[Released]:
+        batch: list[Released] = []
+        with suppress(Empty):
+            while True:
+                batch.append(self._queue.get_nowait())
+        return batch
 
     def with_room(self, action: Callable[[], T], refusal: type[InferwireError]) -> T:
         """Do something that needs room on the server; if it is refused, flush and do it once more."""

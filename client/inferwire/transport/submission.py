@@ -146,7 +146,7 @@ class Retries:
         self,
         sender: Sender,
         replace: Callable[[Link], Link],
-        make_room: Callable[[], None],
+        make_room: Callable[[], object],
     ) -> None:
         self._sender = sender
         self._replace = replace

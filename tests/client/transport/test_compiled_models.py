@@ -12,6 +12,7 @@ from tests.daemon_threads import DaemonThreads
 import inferwire as ov
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.executions import SequenceMark, Target
+from inferwire.transport.uploads import Uploaded
 
 TIMEOUT_S = 10
 OLD: Any = SimpleNamespace(session_id="old")
@@ -30,13 +31,13 @@ def target(name: str) -> Target:
 def test_one_that_is_being_compiled_again_keeps_none_of_the_others_waiting(models: CompiledModels) -> None:
     entered, leave = threading.Event(), threading.Event()
 
-    def slow(link: Any) -> str:
+    def slow(link: Any) -> tuple[str, Uploaded]:
         entered.set()
         assert leave.wait(TIMEOUT_S)
-        return "slow again"
+        return "slow again", ()
 
-    models.add(OLD, "slow", slow)
-    models.add(OLD, "quick", lambda link: "quick again")
+    models.add(OLD, "slow", (), slow)
+    models.add(OLD, "quick", (), lambda link: ("quick again", ()))
     with DaemonThreads() as pool:
         waiting = pool.submit(models.target_on, NEW, target("slow"))
         assert entered.wait(TIMEOUT_S)
@@ -52,15 +53,15 @@ def test_one_is_compiled_again_once_however_many_ask(models: CompiledModels) -> 
     made: list[str] = []
     together = threading.Barrier(4)
 
-    def restore(link: Any) -> str:
+    def restore(link: Any) -> tuple[str, Uploaded]:
         made.append(link.session_id)
-        return f"in {link.session_id}"
+        return f"in {link.session_id}", ()
 
     def ask() -> Target:
         together.wait(TIMEOUT_S)
         return models.target_on(NEW, target("m"))
 
-    models.add(OLD, "m", restore)
+    models.add(OLD, "m", (), restore)
     assert models.target_on(OLD, target("m")) == target("m")
     with DaemonThreads() as pool:
         asked = [pool.submit(ask) for _ in range(4)]
@@ -70,10 +71,10 @@ def test_one_is_compiled_again_once_however_many_ask(models: CompiledModels) -> 
 
 
 def test_one_that_cannot_be_compiled_again_says_what_to_do_and_is_tried_anew(models: CompiledModels) -> None:
-    def refuse(link: Any) -> str:
+    def refuse(link: Any) -> tuple[str, Uploaded]:
         raise RuntimeError("no such file")
 
-    models.add(OLD, "m", refuse)
+    models.add(OLD, "m", (), refuse)
     for _ in range(2):
         with pytest.raises(ov.SessionLost, match=r"failed: no such file; compile the model anew"):
             models.target_on(NEW, target("m"))

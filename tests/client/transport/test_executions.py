@@ -25,7 +25,7 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
-from inferwire.transport.descriptions import CompiledDescription, ModelContents, ModelSource
+from inferwire.transport.descriptions import Blob, CompiledDescription, ModelContents, ModelSource
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
@@ -159,9 +159,9 @@ def test_a_transport_that_nobody_holds_ends_its_stream_without_the_garbage_colle
 
 MAKE: dict[str, Callable[[GrpcTransport], CompiledDescription]] = {
     "Compile": lambda transport: transport.compile(
-        ModelContents(ModelSource(b"sha", b"", ".onnx", {}, {}), {}, dict), "CPU", {}
+        ModelContents(ModelSource(b"sha", b"", ".onnx", {}, {}), (), tuple), "CPU", {}
     ),
-    "Import": lambda transport: transport.import_compiled(b"sha", DATA, "CPU", {}),
+    "Import": lambda transport: transport.import_compiled(Blob(DATA, b"sha"), "CPU", {}),
 }
 
 
@@ -179,6 +179,7 @@ def test_a_transport_that_nobody_holds_goes_though_its_models_were_not_freed_bef
     transport.close()
     transport.release(compiled.compiled_id)
     gone, releasing = weakref.ref(transport), transport._releases._thread
+    connection_gone = weakref.ref(transport._connection)
     gc.disable()
     try:
         del transport
@@ -186,5 +187,6 @@ def test_a_transport_that_nobody_holds_goes_though_its_models_were_not_freed_bef
         assert releasing is not None
         releasing.join(TIMEOUT_S)
         assert not releasing.is_alive()
+        assert connection_gone() is None
     finally:
         gc.enable()

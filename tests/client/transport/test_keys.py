@@ -19,7 +19,7 @@ import inferwire as ov
 from inferwire.transport import connection
 from inferwire.transport.address import Address, parse_address
 from inferwire.transport.credentials import API_KEY_VARIABLE, Credentials
-from inferwire.transport.descriptions import ModelContents, ModelSource
+from inferwire.transport.descriptions import Blob, ModelContents, ModelSource
 from inferwire.transport.executions import ExecutionHeader, SequenceMark, StoredBox, Target, TensorSpec
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.lending import LEAST_BYTES
@@ -31,7 +31,7 @@ from inferwire_proto.preprocessing import Recording
 
 KEY = Credentials("s3cret")
 SHOWN = "Bearer s3cret"
-CONTENTS = ModelContents(ModelSource(b"sha", b"", ".onnx", {}, {}), {b"sha": DATA}, dict)
+CONTENTS = ModelContents(ModelSource(b"sha", b"", ".onnx", {}, {}), (Blob(DATA, b"sha"),), tuple)
 SERVED, MARK = Target("m", is_served=True), SequenceMark(1, is_start=False)
 CLIENT = Path(connection.__file__).parent
 
@@ -72,7 +72,7 @@ CALLS: dict[str, Act] = {
     "DescribePreprocessing": lambda transport: transport.describe_preprocessing(CONTENTS, Recording(())),
     "Compile": lambda transport: transport.compile(CONTENTS, "CPU", {}),
     "Query": lambda transport: transport.query(CONTENTS, "CPU", {}),
-    "Import": lambda transport: transport.import_compiled(b"sha", DATA, "CPU", {}),
+    "Import": lambda transport: transport.import_compiled(Blob(DATA, b"sha"), "CPU", {}),
     "Export": lambda transport: transport.export(SERVED),
     "GetRuntimeModel": lambda transport: transport.runtime_model(SERVED),
     "ListLayers": lambda transport: transport.layers(SERVED),

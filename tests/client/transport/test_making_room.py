@@ -21,7 +21,7 @@ from tests.client.transport.scripted_server import (
 )
 
 import inferwire as ov
-from inferwire.transport.descriptions import ModelContents, ModelSource
+from inferwire.transport.descriptions import Blob, ModelContents, ModelSource
 from inferwire.transport.executions import ExecutionHeader, SequenceMark, StoredBox
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto.errors import CODE_METADATA
@@ -59,10 +59,10 @@ def test_what_nobody_uses_is_freed_before_what_may_need_its_room(
     server.unary["Compile"] = note("Compile", models_pb2.CompileResponse(compiled_id="c").SerializeToString())
     server.unary["Import"] = note("Import", models_pb2.ImportResponse(compiled_id="i").SerializeToString())
     server.unary["Upload"] = lambda data, context: b""
-    contents = ModelContents(ModelSource(b"sha", b"", ".onnx", {}, {}), {b"sha": DATA}, dict)
+    contents = ModelContents(ModelSource(b"sha", b"", ".onnx", {}, {}), (Blob(DATA, b"sha"),), tuple)
     actions = {
         "Compile": lambda: transport.compile(contents, "CPU", {}),
-        "Import": lambda: transport.import_compiled(b"sha", DATA, "CPU", {}),
+        "Import": lambda: transport.import_compiled(Blob(DATA, b"sha"), "CPU", {}),
     }
     submit(transport, Endings())
     for action in actions.values():

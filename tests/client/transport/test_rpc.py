@@ -20,7 +20,7 @@ from tests.client.transport.scripted_server import (
 
 import inferwire as ov
 from inferwire.transport import rpc
-from inferwire.transport.descriptions import ModelContents, ModelSource
+from inferwire.transport.descriptions import Blob, ModelContents, ModelSource
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.uploads import MOST_AT_ONCE
@@ -154,9 +154,9 @@ def test_blobs_are_uploaded_once_in_chunks(server: ScriptedServer, transport: Gr
 
     server.unary.update(Upload=upload, Read=lambda data, context: b"")
     contents = bytes(range(256)) * 5000, b"weights"
-    blobs = dict(zip((b"a" * 32, b"b" * 32), contents, strict=True))
+    blobs = Blob(contents[0], b"a" * 32), Blob(contents[1], b"b" * 32)
     for _ in range(2):
-        transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, dict))
+        transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, tuple))
     assert methods_of(server) == ["Session", "Upload", "Upload", "Read", "Read"]
     sizes = {models_pb2.UploadRequest.FromString(each).header.byte_size: len(each) for each in uploads}
     assert sizes.keys() == {*map(len, contents)}
@@ -167,8 +167,8 @@ def test_of_many_blobs_as_many_travel_at_once_as_there_may_be_threads(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
     server.unary.update(Upload=lambda data, context: b"", Read=lambda data, context: b"")
-    blobs = {bytes([number]) * 32: b"content" for number in range(2 * MOST_AT_ONCE + 1)}
-    transport.read(ModelContents(ModelSource(b"a" * 32, b"", ".onnx", {}, {}), blobs, dict))
+    blobs = tuple([Blob(b"content", bytes([number]) * 32) for number in range(2 * MOST_AT_ONCE + 1)])
+    transport.read(ModelContents(ModelSource(b"a" * 32, b"", ".onnx", {}, {}), blobs, tuple))
     assert methods_of(server).count("Upload") == len(blobs)
 
 
@@ -183,7 +183,7 @@ def test_a_blob_that_is_refused_is_told_and_uploaded_by_who_tries_again(
         return b""
 
     server.unary.update(Upload=upload, Read=lambda data, context: b"")
-    contents = ModelContents(ModelSource(b"a" * 32, b"", ".onnx", {}, {}), {b"a" * 32: DATA}, dict)
+    contents = ModelContents(ModelSource(b"a" * 32, b"", ".onnx", {}, {}), (Blob(DATA, b"a" * 32),), tuple)
     with pytest.raises(ov.TooLarge, match="there is no room"):
         transport.read(contents)
     transport.read(contents)
@@ -204,10 +204,10 @@ def test_where_a_blob_is_refused_the_others_travel_no_further(server: ScriptedSe
         return b""
 
     server.unary["Upload"] = upload
-    blobs = {b"a" * 32: DATA + b"longer", b"b" * 32: DATA}
+    blobs = Blob(DATA + b"longer", b"a" * 32), Blob(DATA, b"b" * 32)
     # The error that is kept keeps the calls' objects.
     with pytest.raises(ov.TooLarge, match="there is no room") as _kept:
-        transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, dict))
+        transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, tuple))
     assert is_ended.wait(TIMEOUT_S)
 
 

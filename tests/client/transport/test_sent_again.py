@@ -23,7 +23,7 @@ from tests.client.transport.scripted_server import (
 )
 
 import inferwire as ov
-from inferwire.transport.descriptions import ModelContents, ModelSource
+from inferwire.transport.descriptions import Blob, ModelContents, ModelSource
 from inferwire.transport.executions import ExecutionHeader, SequenceMark, Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
@@ -32,7 +32,7 @@ from inferwire_proto.preprocessing import Recording
 
 START = SequenceMark(1, is_start=True)
 SOURCE = ModelSource(b"sha", b"", ".onnx", {}, {})
-CONTENTS = ModelContents(SOURCE, {b"sha": DATA}, lambda: pytest.fail("it is in memory"))
+CONTENTS = ModelContents(SOURCE, (Blob(DATA, b"sha"),), lambda: pytest.fail("it is in memory"))
 
 
 ABOUT_A_MODEL: dict[str, tuple[Any, Callable[[GrpcTransport, Target], object]]] = {
@@ -177,7 +177,7 @@ def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
         return b""
 
     server.unary |= {"Compile": compile_, method: answer}
-    description = transport.compile(ModelContents(SOURCE, {}, dict), "CPU", {})
+    description = transport.compile(ModelContents(SOURCE, (), tuple), "CPU", {})
     call(transport, Target(description.compiled_id, is_served=False))
     assert named == ["compiled-1", "compiled-2"]
 
@@ -188,7 +188,7 @@ OF_FILES: dict[str, Callable[[GrpcTransport], object]] = {
     "DescribePreprocessing": lambda transport: transport.describe_preprocessing(CONTENTS, Recording(())),
     "Query": lambda transport: transport.query(CONTENTS, "CPU", {}),
     "Compile": lambda transport: transport.compile(CONTENTS, "CPU", {}),
-    "Import": lambda transport: transport.import_compiled(b"sha", DATA, "CPU", {}),
+    "Import": lambda transport: transport.import_compiled(Blob(DATA, b"sha"), "CPU", {}),
 }
 
 
