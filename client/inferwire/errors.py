@@ -35,6 +35,10 @@ class ServerUnavailable(InferwireError):
     """No server answers at the address, or the connection to it was lost. The next call connects again."""
 
 
+class AnswerLost(ServerUnavailable):
+    """The connection was lost once a call had been sent, and the server may have done what it asks for."""
+
+
 class InvalidInput(InferwireError):
     """A name, element type, shape or value does not fit, and only the server could tell."""
 

@@ -27,6 +27,7 @@ class Proxy:
         self.connections = 0
         self.cut_after: int | None = None
         self._silent = 0
+        self._is_down = False
         self._writers: list[asyncio.StreamWriter] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -47,6 +48,15 @@ class Proxy:
         """Keep the open connections open, and pass nothing more on them."""
         self._silent = self.connections
 
+    def go_down(self) -> None:
+        """Cut all connections, and new ones as they are opened."""
+        self._is_down = True
+        self._run(self._cut())
+
+    def come_back(self) -> None:
+        """Pass on what comes from now on."""
+        self._is_down = False
+
     def _run(self, call: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(call, self._loop).result(TIMEOUT_S)
 
@@ -64,6 +74,9 @@ class Proxy:
         self._writers.clear()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_down:
+            writer.transport.abort()
+            return
         up_reader, up_writer = await asyncio.open_connection(HOST, self._target)
         self._writers += [writer, up_writer]
         self.connections += 1

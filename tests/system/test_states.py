@@ -15,10 +15,11 @@ import openvino
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
+from tests.system.proxy import Proxy
 from tritonclient.utils import InferenceServerException
 
 import inferwire as ov
-from inferwire_cli.server_process import ServerProcess, running_server
+from inferwire_cli.server_process import HOST, ServerProcess, running_server
 
 NAME = "silero_vad_stateful"
 SILERO = Path(__file__).resolve().parents[2] / "deploy/models" / NAME
@@ -71,6 +72,25 @@ def test_asynchronous_requests_of_one_session_keep_apart(server: ServerProcess, 
             own.append(request.results[0])
     for own, chunks in zip(heard, speakers, strict=True):
         np.testing.assert_allclose(own, locally(local, chunks), atol=1e-6)
+
+
+def test_states_outlive_an_outage_in_which_they_are_asked_for(server: ServerProcess, local: Any) -> None:
+    chunks = speech(0)
+    with Proxy(server.grpc_port) as proxy:
+        core = ov.Core(f"{HOST}:{proxy.port}")
+        request = core.served_model(NAME).create_infer_request()
+        heard = [request.infer([chunk])[0] for chunk in chunks[:6]]
+        state = request.query_state()[0]
+        before = state.state.data.copy()
+        proxy.go_down()
+        for touch in (lambda: state.state, state.reset, lambda: setattr(state, "state", ov.Tensor(before))):
+            with pytest.raises(ov.ServerUnavailable):
+                touch()
+        proxy.come_back()
+        np.testing.assert_array_equal(state.state.data, before)
+        heard += [request.infer([chunk])[0] for chunk in chunks[6:]]
+        np.testing.assert_allclose(heard, locally(local, chunks), atol=1e-6)
+        core.close()
 
 
 @pytest.mark.parametrize("ids", [(7, 8), ("anna", "bert")], ids=["numbers", "texts"])

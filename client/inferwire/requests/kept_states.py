@@ -1,17 +1,17 @@
 """The states that a server keeps for one request: the one thing of a request that is not local.
 
 Owns whether the server holds states for the request, and whether they are still those that its inferences left. After
-an answer was lost they count as lost, because the inference may or may not have happened.
+the answer to an inference, or to a change of them, was lost they count as lost, because that may or may not have
+happened.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
 from typing import TypeVar
 
-from inferwire.errors import InferwireError, ServerUnavailable, SessionExpired, SessionLost, anew
+from inferwire.errors import AnswerLost, InferwireError, ServerUnavailable, SessionExpired, SessionLost, anew
 from inferwire.requests.remote_model import RemoteModel
 from inferwire.tensors.dense_memory import allocate
 from inferwire.tensors.tensor import Tensor
@@ -49,7 +49,7 @@ class KeptStates:
         self._is_started = True
 
     def failed(self, error: InferwireError) -> InferwireError:
-        """Record that a call failed, and give the error to raise."""
+        """Record that an inference or a change of states failed, and give the error to raise."""
         if not self._is_started:
             return error
         if isinstance(error, SessionLost | SessionExpired):
@@ -60,7 +60,8 @@ class KeptStates:
 
     def read(self, name: str) -> Tensor:
         """Give a copy of a state."""
-        (value,) = self._call(lambda mark: self._model.transport.states.get(self._model.target, mark, (name,)))
+        states, target = self._model.transport.states, self._model.target
+        (value,) = self._call(lambda mark: states.get(target, mark, (name,)), changes=False)
         memory = allocate(value.element_type, value.shape)
         memory.load_wire(value.shape, value.data)
         return Tensor.over(memory)
@@ -73,17 +74,25 @@ class KeptStates:
 
     def reset(self, *names: str) -> None:
         """Make the named states fresh, or all, after which their loss is no error any more."""
-        if self._is_started:
-            # If all are made fresh, it does not matter that they were lost.
-            with nullcontext() if names else suppress(SessionLost):
-                self._call(lambda mark: self._model.transport.states.reset(self._model.target, mark, names))
-        if self._lost is not None and not names:
+        if not self._is_started:
+            return
+        try:
+            self._call(lambda mark: self._model.transport.states.reset(self._model.target, mark, names))
+        except (SessionLost, ServerUnavailable):
+            if names:
+                raise
+            # If all are made fresh, it does not matter what became of them: the next call begins anew.
             self._lost, self._is_started = None, False
 
-    def _call(self, call: Callable[[SequenceMark], T]) -> T:
+    def _call(self, call: Callable[[SequenceMark], T], *, changes: bool = True) -> T:
         mark = self.mark()
         try:
             answer = call(mark)
+        except ServerUnavailable as error:
+            if changes and isinstance(error, AnswerLost):
+                raise self.failed(error) from None
+            # The states are what they were.
+            raise
         except InferwireError as error:
             raise self.failed(error) from None
         self.succeeded()

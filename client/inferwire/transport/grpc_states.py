@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from inferwire.errors import InferwireError, QueueFull
+from inferwire.errors import AnswerLost, InferwireError, QueueFull, ServerUnavailable
 from inferwire.transport import codec
 from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import CompiledModels
@@ -66,12 +66,20 @@ class GrpcStates:
     ) -> bytes:
         """Make a call once cancelled executions have ended; make room on the server if the call begins a sequence."""
         request.sequence.CopyFrom(codec.encode_sequence(sequence))
+        was_sent = False
 
         def call(link: Link) -> bytes:
+            nonlocal was_sent
             link.stream.await_cancelled()
             request.target.CopyFrom(codec.encode_target(self._compiled.target_on(link, target, sequence)))
+            was_sent = True
             return self._caller.call_raw(link, method, raw_fields.join(request.SerializeToString(), buffers))
 
-        if not sequence.is_start:
-            return self._caller.repeat_if_lost(call)
-        return self._releases.with_room(lambda: self._caller.repeat_if_lost(call), QueueFull)
+        try:
+            if not sequence.is_start:
+                return self._caller.repeat_if_lost(call)
+            return self._releases.with_room(lambda: self._caller.repeat_if_lost(call), QueueFull)
+        except ServerUnavailable as error:
+            if was_sent:
+                raise AnswerLost(str(error)) from error
+            raise

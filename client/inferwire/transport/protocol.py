@@ -64,7 +64,8 @@ class TensorStore(Protocol):
 class StateStore(Protocol):
     """States that the server keeps for this client's sequences until these are released or its session has ended.
 
-    Every method but `new_id` and `release` raises `InferwireError` for what the server or the network says.
+    Every method but `new_id` and `release` raises `InferwireError` for what the server or the network says. It is
+    `AnswerLost` where the server may have done what it was asked for.
     """
 
     def new_id(self) -> int:

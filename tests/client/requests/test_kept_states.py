@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import inferwire as ov
-from inferwire.errors import InferwireError, QueueFull, ServerUnavailable, SessionExpired, SessionLost
+from inferwire.errors import AnswerLost, InferwireError, QueueFull, ServerUnavailable, SessionExpired, SessionLost
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import SequenceMark
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
@@ -139,11 +139,11 @@ def test_a_busy_request_s_states_may_not_be_touched(transport: FakeTransport, re
 LOSSES = {
     "sequence": SessionLost("it was idle for too long"),
     "session": SessionExpired("the session is not open"),
-    "answer": ServerUnavailable("the connection was lost"),
+    "answer": AnswerLost("the connection was lost"),
 }
 
 
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES.keys())
+@pytest.mark.parametrize("loss", [*LOSSES.values(), ServerUnavailable("gone")], ids=[*LOSSES, "connection"])
 def test_lost_states_are_told_until_the_request_begins_anew(
     loss: InferwireError, transport: FakeTransport, request_: ov.InferRequest
 ) -> None:
@@ -170,6 +170,53 @@ def test_states_that_are_lost_as_they_are_asked_for_are_told(
     transport.states.error = SessionLost("it was idle for too long")
     with pytest.raises(SessionLost, match="call reset_state"):
         _ = request_.query_state()[0].state
+
+
+UNCHANGED: dict[str, tuple[InferwireError, Callable[[ov.VariableState], object]]] = {
+    "read": (ServerUnavailable("nobody answers"), lambda state: state.state),
+    "read, perhaps": (AnswerLost("the connection was lost"), lambda state: state.state),
+    "not written": (ServerUnavailable("nobody answers"), lambda state: setattr(state, "state", ov.Tensor(ONES))),
+    "not reset": (ServerUnavailable("nobody answers"), lambda state: state.reset()),
+}
+
+
+@pytest.mark.parametrize(("error", "touch"), UNCHANGED.values(), ids=UNCHANGED)
+def test_states_that_nothing_has_changed_are_kept(
+    transport: FakeTransport,
+    request_: ov.InferRequest,
+    error: InferwireError,
+    touch: Callable[[ov.VariableState], object],
+) -> None:
+    request_.infer(ONES)
+    state = request_.query_state()[0]
+    state.state = ov.Tensor(ONES)
+    transport.states.error = error
+    with pytest.raises(type(error), match=str(error)):
+        touch(state)
+    transport.states.error = None
+    touch(state)
+    request_.infer(ONES)
+    assert [mark and mark.is_start for mark in marks(transport)] == [True, False]
+
+
+def test_states_of_which_a_change_may_have_happened_are_lost(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    request_.infer(ONES)
+    state = request_.query_state()[0]
+    transport.states.error = AnswerLost("the connection was lost")
+    for _ in range(2):
+        with pytest.raises(SessionLost, match="an answer was lost"):
+            state.state = ov.Tensor(ONES)
+        transport.states.error = None
+
+
+def test_all_states_can_be_made_fresh_while_nobody_answers(transport: FakeTransport, request_: ov.InferRequest) -> None:
+    request_.infer(ONES)
+    transport.states.error = ServerUnavailable("nobody answers")
+    request_.reset_state()
+    request_.infer(ONES)
+    assert [mark and mark.is_start for mark in marks(transport)] == [True, True]
 
 
 def test_states_that_are_lost_before_an_inference_is_sent_are_told_until_the_request_begins_anew(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
 from queue import Empty
 from typing import Any
@@ -23,9 +25,12 @@ from tests.client.transport.scripted_server import (
 )
 
 import inferwire as ov
+from inferwire.errors import AnswerLost
+from inferwire.transport.address import parse_address
 from inferwire.transport.descriptions import Blob, ModelContents, ModelSource
 from inferwire.transport.executions import ExecutionHeader, SequenceMark, Target
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.timeouts import Timeouts
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import models_pb2, states_pb2, types_pb2
 from inferwire_proto.preprocessing import Recording
@@ -231,3 +236,26 @@ def test_what_is_in_flight_ends_as_the_connection_is_closed_here(
     assert isinstance(error, ov.Cancelled)
     assert "was closed here" in str(error)
     assert len(server.hellos) == 1, "it is not begun anew"
+
+
+@pytest.mark.parametrize("method", ["GetStates", "SetStates", "ResetStates"])
+def test_a_call_about_states_says_whether_it_may_have_been_done(
+    server: ScriptedServer, transport: GrpcTransport, method: str
+) -> None:
+    def fail(data: bytes, context: grpc.ServicerContext) -> bytes:
+        context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is lost")
+        raise AssertionError
+
+    server.unary[method] = fail
+    call, target = ABOUT_A_MODEL[method][1], Target("m", is_served=True)
+    with pytest.raises(AnswerLost, match="the connection is lost"):
+        call(transport, target)
+
+
+def test_a_call_about_states_that_no_server_has_heard_of_says_so() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{port}"), Timeouts(TIMEOUT_S))
+    with pytest.raises(ov.ServerUnavailable) as caught:
+        transport.states.set(Target("m", is_served=True), START, ())
+    assert not isinstance(caught.value, AnswerLost)
