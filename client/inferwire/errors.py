@@ -197,6 +197,11 @@ def unauthenticated(message: str) -> Unauthenticated:
     return Unauthenticated(message if is_said else f"{message}; give one of the server's keys {WHERE_KEYS}")
 
 
+def closed_here(address: str) -> Cancelled:
+    """Make the error of what was under way as the program closed the connection."""
+    return Cancelled(f"the connection to {address} was closed here")
+
+
 def lost_under_way(error: ServerUnavailable) -> ServerUnavailable:
     """Make the error of an inference that was sent, and may or may not have run."""
     return ServerUnavailable(f"the connection was lost while the inference was under way, which may have run: {error}")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
+from tests.system.proxy import Proxy
 from tests.system.servers import save_slow_model
 
 import inferwire as ov
-from inferwire_cli.server_process import ServerProcess, running_server
+from inferwire_cli.server_process import HOST, ServerProcess, running_server
 
 JOBS = 24
 ROOM = 2
@@ -44,6 +46,30 @@ def test_every_job_is_run_once(server: ServerProcess, queue: ov.AsyncInferQueue)
     queue.wait_all()
     assert sorted(seen) == list(range(3 * JOBS))
     assert refusals(server) > 0
+
+
+def test_jobs_that_wait_for_room_end_with_the_connection_and_open_none(tmp_path: Path) -> None:
+    save_slow_model(tmp_path, products=100)
+    with running_server(tmp_path, "--queue-capacity", str(ROOM)) as server, Proxy(server.grpc_port) as proxy:
+        core = ov.Core(f"{HOST}:{proxy.port}")
+        queue = ov.AsyncInferQueue(core.served_model("slow"), JOBS)
+        done, failed = list[int](), list[type[RuntimeError]]()
+        queue.set_callback(lambda _, index: done.append(index))
+        queue.set_error_callback(lambda _, index, error: failed.append(type(error)))
+        for index in range(JOBS):
+            queue.start_async(np.ones(1, np.float32), index)
+        while not refusals(server):
+            pass
+        connections = proxy.connections
+        core.close()
+        queue.wait_all()
+        assert (set(failed), len(done) + len(failed)) == ({ov.Cancelled}, JOBS)
+        assert proxy.connections == connections
+        # What the program begins itself connects again.
+        queue.start_async(np.ones(1, np.float32), JOBS)
+        queue.wait_all()
+        assert done[-1] == JOBS
+        core.close()
 
 
 async def test_every_result_comes_in_its_turn(queue: ov.AsyncInferQueue) -> None:

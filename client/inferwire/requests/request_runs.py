@@ -26,6 +26,7 @@ from inferwire.errors import (
     SessionLost,
     TensorLost,
     anew,
+    closed_here,
     tensor_lost,
 )
 from inferwire.requests.awaiting import Handover
@@ -272,12 +273,20 @@ class RequestRuns:
         if freight is None:
             # It was given up meanwhile.
             return
+        transport = self._model.transport
+        if run.began <= transport.closed_at:
+            # To submit it would open the connection again.
+            self._fail(run, closed_here(transport.address))
+            return
         try:
             self.submit(self._model.header(freight, scheduling=self.scheduling), run)
         except BaseException as error:  # noqa: BLE001 - raised by every wait
-            # If it was cancelled meanwhile, it is concluded already.
-            if self._state.give_up(run, _reason(error)):
-                run.conclude()
+            self._fail(run, error)
+
+    def _fail(self, run: Run, error: BaseException) -> None:
+        """End an execution that is not submitted again. If it was cancelled meanwhile, it is concluded already."""
+        if self._state.give_up(run, _reason(error)):
+            run.conclude()
 
     def _store(self, run: Run, outcome: Outcome, data: OutputBytes) -> RuntimeError | None:
         forms, timings, came_at, error, profile = outcome

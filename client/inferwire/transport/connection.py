@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from inferwire.errors import Cancelled, anew
+from inferwire.errors import anew, closed_here
 from inferwire.process import FINALIZING, THIS
 from inferwire.transport.address import Address
 from inferwire.transport.credentials import Credentials
@@ -171,6 +171,6 @@ class Connection:
                 self._link = None
         if is_unwanted:
             link.stream.finish()
-            raise Cancelled(f"the connection to {self._address} was closed here")
+            raise closed_here(str(self._address))
         self._opened()
         return link

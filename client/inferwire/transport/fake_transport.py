@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from math import inf
 from queue import SimpleQueue
 from time import perf_counter
 
@@ -195,7 +196,7 @@ class FakeTransport:
         released: The ids of released models.
         properties: What `device_property` knows, by device and name.
         is_connected: Whether `submit` sends at once.
-        is_closed: Whether it was closed.
+        closed_at: When it was closed last.
         tensors: The tensors it keeps.
         states: The states it keeps.
     """
@@ -215,7 +216,7 @@ class FakeTransport:
     released: list[str] = field(default_factory=list[str])
     properties: dict[tuple[str, str], PropertyValue] = field(default_factory=dict[tuple[str, str], PropertyValue])
     is_connected: bool = True
-    is_closed: bool = False
+    closed_at: float = -inf
     tensors: FakeTensors = field(default_factory=FakeTensors)
     states: FakeStates = field(default_factory=FakeStates)
 
@@ -330,8 +331,8 @@ class FakeTransport:
         return {name: Version("1.0", "fake_plugin") for name in reversed(names)}
 
     def close(self) -> None:
-        """Note that it was closed."""
-        self.is_closed = True
+        """Note when it was closed."""
+        self.closed_at = perf_counter()
 
     def _upload(self, blobs: Blobs) -> None:
         self.uploads.update({blob.sha256: bytes(blob.content) for blob in blobs})

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from time import perf_counter
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -58,7 +60,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class GrpcTransport:
-    """Calls to one server. The first of them connects."""
+    """Calls to one server. The first of them connects.
+
+    Attributes:
+        closed_at: When it was closed last.
+    """
+
+    closed_at = -inf
 
     def __init__(
         self,
@@ -246,6 +254,8 @@ class GrpcTransport:
 
     def close(self) -> None:
         """End what is in flight and close the connection."""
+        # First, so that nothing which ends thereby begins again what was refused before.
+        self.closed_at = perf_counter()
         self._connection.close()
 
     def _make(

@@ -101,6 +101,11 @@ class Transport(Protocol):
         ...
 
     @property
+    def closed_at(self) -> float:
+        """When it was closed last, as `time.perf_counter` has it; minus infinity if never."""
+        ...
+
+    @property
     def tensors(self) -> TensorStore:
         """The tensors that the server keeps. Does not keep the transport alive: an object with tensors holds both."""
         ...

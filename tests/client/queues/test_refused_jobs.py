@@ -231,6 +231,29 @@ def test_what_cannot_begin_again_has_failed(transport: FakeTransport, queue: ov.
     assert queue.get_idle_request_id() in (0, 1)
 
 
+@pytest.mark.parametrize("retry_after_s", [3600.0, 0.001], ids=["when another ends", "after a while"])
+def test_jobs_that_wait_for_room_are_cancelled_where_the_connection_is_closed(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish, retry_after_s: float
+) -> None:
+    queue = ov.AsyncInferQueue(compiled, 3)
+    failed: dict[Any, str] = {}
+    queue.set_error_callback(lambda _, userdata, error: failed.update({userdata: f"{type(error).__name__}: {error}"}))
+    for index in range(3):
+        queue.start_async(ONES, index)
+    first, *refused = transport.executions
+    transport.close()
+    for execution in refused:
+        execution.fail(ov.QueueFull("full", retry_after_s=retry_after_s))
+    finish(first)
+    queue.wait_all()
+    assert failed == dict.fromkeys((1, 2), "Cancelled: the connection to fake was closed here")
+    assert len(transport.executions) == 3
+    transport.answer = finish
+    queue.start_async(ONES)
+    queue.wait_all()
+    assert len(transport.executions) == 4
+
+
 def test_what_its_user_began_and_a_full_queue_refuses_has_failed(
     transport: FakeTransport, queue: ov.AsyncInferQueue
 ) -> None:

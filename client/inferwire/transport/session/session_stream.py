@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from inferwire.errors import Cancelled, InferwireError, ServerUnavailable, anew
+from inferwire.errors import Cancelled, InferwireError, ServerUnavailable, anew, closed_here
 from inferwire.latch import Latch
 from inferwire.transport import codec, rpc
 from inferwire.transport.executions import Outcome, WireBytes
@@ -220,7 +220,7 @@ class SessionStream:
                 "where no memory is short, this is a bug"
             )
             self._carrier.cancel()
-        self._end(Cancelled(f"the connection to {self._address} was closed here") if self._is_closing else error)
+        self._end(closed_here(self._address) if self._is_closing else error)
 
     def _take(self, data: WireBytes) -> None:
         message, raw = raw_fields.split(SessionResponse, data)
