@@ -20,10 +20,10 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench bench-peer programs soak fuzz versions proto image clean
+.PHONY: help demo serve check format-check lint types proto-lint image-lint test format coverage bench bench-peer programs soak fuzz versions proto proto-baseline image clean
 
 help: ## List these targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME) ## Start a server, classify the bundled photos in four ways, stop it again
 	@$(BIN)/inferwire demo --models $(REPOSITORY) --photos deploy/images $(ARGS)
@@ -85,6 +85,11 @@ programs: $(TOOLS) ## Run programs of others against a server: openvino's, the p
 
 proto: $(TOOLS) ## Generate the stubs from the .proto files
 	$(BIN)/python proto/generate.py
+
+proto-baseline: $(TOOLS) ## Take what is new in the protos into the baseline; what is in it already has to be there still
+	cd proto && if [ -e baseline.binpb ]; then \
+	  ../$(BIN)/buf build --output - | ../$(BIN)/buf breaking - --against baseline.binpb; fi
+	cd proto && ../$(BIN)/buf build --exclude-source-info --output baseline.binpb
 
 image: ## Build the Docker image inferwire:latest
 	docker build --tag inferwire:latest .
