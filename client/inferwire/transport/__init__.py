@@ -6,11 +6,11 @@ The objects that users hold know only `protocol` of it, and the values in `execu
 | about | modules |
 |---|---|
 | the seam | `protocol`, and the values |
-| what implements it | `grpc_transport` with `grpc_tensors`, `grpc_states` and `uploads`; `fake_transport` |
+| what implements it | `grpc_transport` with `grpc_tensors` and `grpc_states`; `fake_transport` |
 | the connection | `connection`, which has a `link` over a `channel`; `address`, `credentials`, `timeouts` |
 | an execution's way | `submission`, `wire_sender`, then `session` or `large_execution`; `lending` of its inputs |
-| what the server has for this client | `compiled_models`, `releases` |
-| calls beside the stream | `caller` makes them with `rpc`, and `codec` their messages; why they fail: `unreachable` |
+| what the server has for this client | `compiled_models`, `uploads`, `releases` |
+| calls beside the stream | `caller` makes them with `rpc` and `codec`; why they fail: `unreachable` |
 | gRPC in programs whose signal handlers may raise | `undisturbed` |
 | what the commands ask besides | `operator_calls`, `served_models` |
 """

@@ -1,7 +1,8 @@
 """Encodes the seam's values as the contract's messages, and decodes them.
 
-Owns every use of the messages but the calls themselves. Does not touch tensors' bytes: senders join them behind a
-header, and receivers cut them off as views (`inferwire_proto.raw_fields`).
+Owns how each value is written and read, wherever it is part of a message. Requests are put together by whoever makes
+the calls, and the session's messages in `session`. Does not touch tensors' bytes: senders join them behind a header,
+and receivers cut them off as views (`inferwire_proto.raw_fields`).
 """
 
 from __future__ import annotations

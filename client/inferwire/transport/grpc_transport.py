@@ -1,6 +1,7 @@
 """A `Transport` over gRPC: executions go on the session's stream, everything else as calls beside it.
 
-Owns which way a call goes. Messages are made in `codec`, paths and errors in `rpc`, and `connection` keeps the channel.
+Owns which way a call goes, and puts together the requests of those about models and devices. `codec` writes and reads
+the values in them, `rpc` knows paths and errors, and `connection` keeps the channel.
 """
 
 from __future__ import annotations
