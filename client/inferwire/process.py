@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import weakref
@@ -38,3 +39,11 @@ class _Process:
 
 THIS = _Process()
 """Its `pid` is that of the process that reads it. To ask the system for that would cost a tenth of an inference."""
+
+
+def keep_for_ever(value: object) -> None:
+    """Have the destructor of a value never run in this process, not even as the interpreter ends.
+
+    Whatever in Python refers to it would let go of it by then.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from inferwire.errors import anew, closed_here
-from inferwire.process import FINALIZING, THIS
+from inferwire.process import FINALIZING, THIS, keep_for_ever
 from inferwire.transport.address import Address
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.link import Link, Opener, Opening
@@ -127,9 +127,13 @@ class Connection:
         return self.current
 
     def _forget_parent(self) -> None:
-        """Forget the parent's session in a forked child. Keep its link, because the child must not end it."""
+        """Forget the parent's session in a forked child, which must not end the parent's link.
+
+        To destroy a channel is to close it, and older gRPC then shuts down the socket that both processes have.
+        """
         self._lock, self._session_id, self._opening = threading.Lock(), "", None
         if self._link is not None:
+            keep_for_ever(self._link.channel)
             self._link.stream.disown()
 
     def _begin(self) -> Opening:

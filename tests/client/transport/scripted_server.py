@@ -147,6 +147,14 @@ def messages_on(connection: socket.socket) -> Iterator[bytes]:
     raise ConnectionResetError
 
 
+def methods_of(server: ScriptedServer) -> list[str]:
+    """List the calls that have come."""
+    methods: list[str] = []
+    while not server.calls.empty():
+        methods.append(server.calls.get_nowait()[0])
+    return methods
+
+
 def result(*ids: int, raw: bytes = DATA) -> pb.SessionResponse:
     header = types_pb2.TensorHeader(element_type=types_pb2.ELEMENT_TYPE_F32, shape=[2])
     timings = types_pb2.Timings(queue_us=1000, inference_us=2000, total_us=3000)

@@ -16,6 +16,7 @@ from tests.client.transport.scripted_server import (
     DATA,
     TIMEOUT_S,
     ScriptedServer,
+    methods_of,
 )
 
 import inferwire as ov
@@ -209,14 +210,6 @@ def test_where_a_blob_is_refused_the_others_travel_no_further(server: ScriptedSe
     with pytest.raises(ov.TooLarge, match="there is no room") as _kept:
         transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, tuple))
     assert is_ended.wait(TIMEOUT_S)
-
-
-def methods_of(server: ScriptedServer) -> list[str]:
-    """List the calls that have come."""
-    methods: list[str] = []
-    while not server.calls.empty():
-        methods.append(server.calls.get_nowait()[0])
-    return methods
 
 
 class Held:
