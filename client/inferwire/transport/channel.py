@@ -11,6 +11,7 @@ from grpc.experimental.gevent import init_gevent
 from inferwire.transport.address import Address
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.timeouts import Timeouts
+from inferwire.transport.undisturbed import undisturbed
 
 _OPTIONS = (
     # `wire_sender` checks the limit in the server's welcome instead, with a clearer error than gRPC's.
@@ -37,6 +38,11 @@ def open_channel(address: Address, timeouts: Timeouts, credentials: Credentials)
         trusting = grpc.ssl_channel_credentials(root_certificates=credentials.root_certificates)
         return grpc.secure_channel(address.target, trusting, options)
     return grpc.insecure_channel(address.target, options)
+
+
+def close_channel(channel: grpc.Channel) -> None:
+    """Close a channel, with all calls that are in flight on it."""
+    undisturbed(channel.close)
 
 
 def _let_greenlets_run() -> None:

@@ -39,7 +39,7 @@ class LargeExecution:
         """Drop the outcome and tell the server."""
         self._deliver = None
         if self._call is not None:
-            self._call.cancel()
+            rpc.cancel(self._call)
 
     def _end(self, call: rpc.UnaryFuture) -> None:
         deliver, self._deliver = self._deliver, None

@@ -17,7 +17,7 @@ from inferwire.errors import InferwireError, SessionExpired, anew
 from inferwire.latch import Latch
 from inferwire.transport import rpc
 from inferwire.transport.address import Address, SocketPlace, addresses_of, place_text
-from inferwire.transport.channel import open_channel
+from inferwire.transport.channel import close_channel, open_channel
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.session.carriers import GrpcCarrier
 from inferwire.transport.session.session_stream import SessionStream
@@ -68,7 +68,7 @@ class Link:
     def close(self) -> None:
         """End the stream and the channel."""
         self.stream.close(CLOSE_TIMEOUT_S)
-        self.channel.close()
+        close_channel(self.channel)
 
 
 class Opening(Latch):

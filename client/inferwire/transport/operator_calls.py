@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
-from inferwire.transport.channel import open_channel
+from inferwire.transport.channel import close_channel, open_channel
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import Cancellable, Deliver, ExecutionHeader, WireBytes
@@ -53,7 +53,7 @@ class OperatorCalls:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self._channel.close()
+        close_channel(self._channel)
 
     def __repr__(self) -> str:
         return f"<OperatorCalls {self._address}>"

@@ -138,6 +138,11 @@ def open_stream(channel: grpc.Channel, method: str, requests: Iterator[bytes], m
     return undisturbed_with_thread(lambda: cast("ResponseStream", multicallable(requests, metadata=metadata)))
 
 
+def cancel(call: UnaryFuture | ResponseStream) -> None:
+    """End a call from this side. Safe to call from a destructor."""
+    undisturbed(call.cancel)
+
+
 def path_of(method: str) -> str:
     """Give the path of "Service.Method", from its descriptor."""
     service_name, _, method_name = method.partition(".")

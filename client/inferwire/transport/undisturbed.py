@@ -1,4 +1,4 @@
-"""Runs gRPC's calls off the main thread, where no signal handler that raises can interrupt them half way."""
+"""Runs what is gRPC's off the main thread, where no signal handler that raises can interrupt it half way."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def undisturbed(work: Callable[[], T]) -> T:
     If that wait is interrupted, the work is done all the same.
 
     gRPC takes its locks in steps between which Python runs signal handlers. One that raises there, as Ctrl-C's does,
-    leaves the channel's lock held, and every other thread that needs it, to make a call, to read an answer or to close
-    the channel, would wait for ever. A connection is opened by a thread of its own for the same reason, since several
-    threads may wait for it: `link.Opening`.
+    leaves the channel's lock held, and every other thread that needs it, to make or to cancel a call, to read an answer
+    or to close the channel, would wait for ever. A connection is opened by a thread of its own for the same reason,
+    since several threads may wait for it: `link.Opening`.
     """
     if threading.get_ident() != threading.main_thread().ident or sys.is_finalizing():
         return work()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -13,10 +13,16 @@ import grpc
 import pytest
 from tests.client.interrupt import PACKAGE, Interrupt
 from tests.client.transport.beside import beside
-from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer
+from tests.client.transport.endings import fail_if_called
+from tests.client.transport.scripted_server import DATA, TIMEOUT_S, ScriptedServer
 
 from inferwire.transport import rpc
+from inferwire.transport.large_execution import LargeExecution
+from inferwire.transport.link import Link
+from inferwire.transport.session.carriers import GrpcCarrier
+from inferwire.transport.session.session_stream import SessionStream
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
+from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello
 
 WHERE = (PACKAGE, str(Path(grpc.__file__).parent), threading.__file__)
 """Whose steps a caller takes."""
@@ -47,11 +53,19 @@ def start(channel: grpc.Channel) -> object:
 CALLS: list[Callable[[grpc.Channel], object]] = [ask, ask_raw, send_many, receive_many, start]
 
 
+@contextmanager
+def serving() -> Generator[ScriptedServer]:
+    server = ScriptedServer()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
-    server = ScriptedServer()
-    yield server
-    server.stop()
+    with serving() as running:
+        yield running
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -70,6 +84,56 @@ def test_a_call_can_be_interrupted_anywhere(server: ScriptedServer, call: Callab
         for other in (ask, start):
             beside(partial(other, channel))()
         beside(channel.close)()
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 5
+
+
+def test_the_cancelling_of_a_large_execution_can_be_interrupted_anywhere(server: ScriptedServer) -> None:
+    started: SimpleQueue[threading.Event] = SimpleQueue()
+
+    def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        del request
+        ended = threading.Event()
+        context.add_callback(ended.set)
+        started.put(ended)
+        ended.wait(TIMEOUT_S)
+        return b""
+
+    server.unary.update(Infer=infer, Read=lambda data, context: b"")
+    steps = 0
+    while True:
+        interrupt = Interrupt(KeyboardInterrupt, steps, is_answered=True, within=WHERE)
+        channel = grpc.insecure_channel(f"127.0.0.1:{server.port}")
+        execution = LargeExecution(channel, "here", (), fail_if_called)
+        execution.start(b"", [DATA])
+        ended = started.get(timeout=TIMEOUT_S)
+        with suppress(KeyboardInterrupt), interrupt:
+            execution.cancel()
+        for other in (ask, start):
+            beside(partial(other, channel))()
+        # Whoever cancels what was cancelled half way may do so again.
+        beside(execution.cancel)()
+        assert ended.wait(TIMEOUT_S)
+        beside(channel.close)()
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 2
+
+
+def test_the_closing_of_a_link_can_be_interrupted_anywhere() -> None:
+    steps = 0
+    while True:
+        interrupt = Interrupt(KeyboardInterrupt, steps, is_answered=True, within=WHERE)
+        with serving() as server:
+            channel = grpc.insecure_channel(f"127.0.0.1:{server.port}")
+            stream = SessionStream(GrpcCarrier(channel, "here", ()), "here", SessionHello(), TIMEOUT_S)
+            link = Link(channel, stream, ())
+            with suppress(KeyboardInterrupt), interrupt:
+                link.close()
+            beside(link.close)()
         if interrupt.is_due:
             break
         steps += 1

@@ -94,4 +94,4 @@ class GrpcCarrier:
     def cancel(self) -> None:
         """Cancel the call."""
         if self._call is not None:
-            self._call.cancel()
+            rpc.cancel(self._call)
