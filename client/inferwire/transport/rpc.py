@@ -28,6 +28,9 @@ _SERVICES = {
 _OF_CLOSED_CHANNELS = "Cannot invoke RPC"
 """The beginning of the ValueError's message that gRPC raises for a call on a channel that was closed meanwhile."""
 
+_CLOSED_UNDER_WAY = "Channel closed!"
+"""What gRPC says, with other words or without, of a call that was in flight as its channel was closed."""
+
 Metadata = tuple[tuple[str, str], ...]
 R = TypeVar("R", bound=Message)
 
@@ -178,8 +181,12 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
             return error_of(Code.UNIMPLEMENTED, f"the server at {address} does not offer this: {why} ({details})")
         case grpc.StatusCode.PERMISSION_DENIED:
             return error_of(Code.PERMISSION_DENIED, f"the server at {address} does not allow this: {details}")
+        case grpc.StatusCode.CANCELLED if _CLOSED_UNDER_WAY in details:
+            return error_of(Code.CANCELLED, f"the connection to {address} was closed here")
         case grpc.StatusCode.CANCELLED:
-            return error_of(Code.CANCELLED, details)
+            # Not by this side, and a server that was asked to cancel gives a code. This is how a proxy reports that it
+            # gives up a connection, and a server that stops what it could not finish.
+            return unavailable(address, details)
         case _:
             return InferwireError(f"the server at {address} answered {status.name}: {details}")
 

@@ -16,6 +16,7 @@ from tests.client.transport.scripted_server import (
     ScriptedServer,
     content,
     delivering_badly,
+    methods_of,
     result,
 )
 
@@ -58,10 +59,64 @@ def test_the_servers_limit_is_kept(server: ScriptedServer, transport: GrpcTransp
 
 
 def test_a_large_execution_that_fails_says_why(server: ScriptedServer, transport: GrpcTransport) -> None:
-    server.unary["Infer"] = lambda request, context: context.abort(grpc.StatusCode.CANCELLED, "drained")
+    server.unary["Infer"] = lambda request, context: context.abort(grpc.StatusCode.DATA_LOSS, "it is broken")
     outcomes = Endings()
     transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
-    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.Cancelled)
+    assert str(outcomes.get(timeout=TIMEOUT_S).error).endswith("answered DATA_LOSS: it is broken")
+
+
+def test_a_large_execution_that_the_server_cancels_is_cancelled(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    def cancel(request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(((CODE_METADATA, "CANCELLED"),))
+        context.abort(grpc.StatusCode.CANCELLED, "the job was cancelled")
+
+    server.unary["Infer"] = cancel
+    outcomes = Endings()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    assert (type(error), str(error)) == (ov.Cancelled, "the job was cancelled")
+    assert methods_of(server).count("Infer") == 1
+
+
+def test_a_large_execution_that_a_proxy_gives_up_is_sent_again_as_a_small_one_is(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    gives_up = [True]
+
+    def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        if gives_up:
+            gives_up.clear()
+            context.abort(grpc.StatusCode.CANCELLED, "RST_STREAM with error code 8")
+        return pb.InferResponse(result=result(0).results[0], raw=[DATA]).SerializeToString()
+
+    server.unary["Infer"] = infer
+    outcomes = Endings()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
+    assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
+
+
+def test_a_large_execution_ends_as_the_connection_is_closed_here(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    started, is_over = threading.Event(), threading.Event()
+
+    def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
+        started.set()
+        is_over.wait(TIMEOUT_S)
+        return b""
+
+    server.unary["Infer"] = infer
+    outcomes = Endings()
+    transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
+    assert started.wait(TIMEOUT_S)
+    transport.close()
+    error = outcomes.get(timeout=TIMEOUT_S).error
+    is_over.set()
+    assert isinstance(error, ov.Cancelled)
+    assert "was closed here" in str(error)
+    assert methods_of(server) == ["Session", "Infer"], "it is not begun anew"
 
 
 def test_a_large_execution_that_finds_no_room_says_when_to_try_again(

@@ -78,7 +78,7 @@ def test_the_metadata_say_when_to_try_again(
         (grpc.StatusCode.DEADLINE_EXCEEDED, ov.DeadlineExceeded),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, ov.TooLarge),
         (grpc.StatusCode.UNIMPLEMENTED, ov.Unimplemented),
-        (grpc.StatusCode.CANCELLED, ov.Cancelled),
+        (grpc.StatusCode.CANCELLED, ov.ServerUnavailable),
         (grpc.StatusCode.DATA_LOSS, ov.InferwireError),
     ],
 )
