@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping
-from typing import Any, cast, overload
+from typing import Any, Self, cast, overload
 
 from inferwire.arguments import Unpicklable, in_order, incompatible, openvino_class
 from inferwire.core_properties import Config, CoreProperties, PropertyMap, is_config, is_known_here
@@ -94,6 +94,14 @@ class Core(Unpicklable, PartlyMirrored):
 
     def __repr__(self) -> str:
         return f"<Core: server {self._transport.address}>"
+
+    def __enter__(self) -> Self:
+        """Give the core, for a `with` statement, which closes it at its end. Not in openvino."""
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        """Close the connection."""
+        self.close()
 
     @property
     def available_devices(self) -> list[str]:

@@ -90,6 +90,17 @@ def test_what_is_no_address_is_told_what_one_is(given: Any) -> None:
         ov.Core(given)
 
 
+def test_a_with_statement_closes_the_connection_at_its_end_and_lets_errors_pass(
+    transport: FakeTransport, core: ov.Core
+) -> None:
+    with core as opened:
+        assert opened is core
+        assert not transport.is_closed
+    assert transport.is_closed
+    with pytest.raises(ValueError, match="of the block"), core:
+        raise ValueError("of the block")
+
+
 def test_contents_are_hashed_once(transport: FakeTransport, core: ov.Core) -> None:
     """Weights may have gigabytes. Equal hashes of two calculations would be two objects."""
     model = core.read_model(XML, WEIGHTS)
