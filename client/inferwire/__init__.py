@@ -50,6 +50,7 @@ from inferwire.tensors.remote_context import RemoteContext
 from inferwire.tensors.remote_tensor import RemoteTensor
 from inferwire.tensors.tensor import Tensor
 from inferwire.tensors.tensor_vector import TensorVector
+from inferwire.transport.descriptions import ModelStatus
 from inferwire.transport.executions import Timings
 from inferwire.utils.data_helpers import tensor_from_file
 from inferwire.values.dimensions import Dimension, Symbol
@@ -84,6 +85,7 @@ __all__ = [
     "ModelFailed",
     "ModelNotFound",
     "ModelNotReady",
+    "ModelStatus",
     "Node",
     "OVAny",
     "OVDict",

@@ -27,7 +27,7 @@ from inferwire.tensors.remote_context import RemoteContext, context_of
 from inferwire.tensors.tensor import Tensor
 from inferwire.transport.address import parse_address
 from inferwire.transport.credentials import credentials_for
-from inferwire.transport.descriptions import Blob, CompiledDescription
+from inferwire.transport.descriptions import Blob, CompiledDescription, ModelStatus
 from inferwire.transport.executions import Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.protocol import Transport
@@ -132,6 +132,18 @@ class Core(Unpicklable, PartlyMirrored):
         description = self._transport.served_model(name, wanted)
         target = Target(name, is_served=True, version=wanted, signature=description.signature)
         return CompiledModel.of(RemoteModel(self._transport, target, description))
+
+    def served_models(self) -> list[ModelStatus]:
+        """List what the server's repository serves: every version of each model, by name; not in openvino.
+
+        Example:
+            >>> [model.name for model in core.served_models() if model.state == "ready"]
+            ['digits_mlp', 'efficientnet_lite0']
+
+        Raises:
+            RuntimeError: If no server answers.
+        """
+        return list(self._transport.served_models())
 
     def read_model(self, model: ModelFile, weights: Weights = None, config: Mapping[str, Any] | None = None) -> Model:
         """Read a model file of this machine and have the server describe it.

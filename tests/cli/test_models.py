@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer
 
-from inferwire.transport.served_models import ModelStatus
+from inferwire.transport.descriptions import ModelStatus
 from inferwire_cli.models.table import Row, as_table
 from inferwire_cli.server_process import HOST, ServerProcess, free_ports, running_server
 from inferwire_proto.errors import CODE_METADATA, Code

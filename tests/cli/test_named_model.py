@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inferwire.transport.served_models import ModelStatus, what_there_is
+from inferwire.transport.descriptions import ModelStatus
+from inferwire.transport.served_models import what_there_is
 
 
 def versions(name: str, *states: str) -> list[ModelStatus]:

@@ -101,6 +101,10 @@ def test_a_with_statement_closes_the_connection_at_its_end_and_lets_errors_pass(
         raise ValueError("of the block")
 
 
+def test_what_is_served_is_listed(core: ov.Core) -> None:
+    assert core.served_models() == [ov.ModelStatus("double", "1", "ready", "")]
+
+
 def test_contents_are_hashed_once(transport: FakeTransport, core: ov.Core) -> None:
     """Weights may have gigabytes. Equal hashes of two calculations would be two objects."""
     model = core.read_model(XML, WEIGHTS)

@@ -70,11 +70,11 @@ NODES = frozenset({"described", "follow", "get_layout", "is_renamed", "layout", 
 
 MORE: Mapping[str, frozenset[str]] = {
     "AsyncInferQueue": frozenset({"infer_async", "map_async", "set_error_callback"}),
-    "CompiledModel": frozenset({"max_batch_rows", "of", "optimal_number_of_infer_requests"}),
+    "CompiledModel": frozenset({"labels", "max_batch_rows", "of", "optimal_number_of_infer_requests"}),
     "ConstOutput": frozenset({"description", "facts"}),
     "DescriptorTensor": frozenset({"description", "facts", "of"}),
     "Constant": NODES,
-    "Core": frozenset({"close", "served_model"}),
+    "Core": frozenset({"close", "served_model", "served_models"}),
     "InferRequest": frozenset(
         {"infer_async", "inputs", "of", "outputs", "postpone_outputs", "runs", "scheduling", "timings"}
     ),

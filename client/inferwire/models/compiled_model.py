@@ -259,6 +259,22 @@ class CompiledModel(TabCompleted, Unpicklable):
         """
         return self._model.description.max_batch_rows
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of a served model's classes, in their order; not in openvino.
+
+        Empty where the operator gave none, and for models that were not served but compiled or imported. The server is
+        asked once.
+
+        Example:
+            >>> model.labels[model({0: image})[0].argmax()]
+            'espresso'
+
+        Raises:
+            RuntimeError: If the model is not there any more, or no server answers.
+        """
+        return self._model.labels()
+
     def _shared_request(self) -> InferRequest:
         request = self._infer_request
         if request is None:

@@ -49,6 +49,7 @@ class RemoteModel:
         self.ports = ModelPorts(description.inputs, description.outputs)
         self._properties: dict[str, PropertyValue] = {**(properties or {}), **description.properties}
         self._layers: Sequence[LayerTime] | None = None
+        self._labels: tuple[str, ...] | None = None if target.is_served else ()
         self._headers: dict[_HeaderKey, ExecutionHeader] = {}
         if not target.is_served:
             weakref.finalize(self, transport.release, target.name).atexit = False
@@ -74,6 +75,12 @@ class RemoteModel:
         if self._layers is None:
             self._layers = self.transport.layers(self.target)
         return self._layers
+
+    def labels(self) -> tuple[str, ...]:
+        """Give the names of the classes that a served model knows."""
+        if self._labels is None:
+            self._labels = self.transport.labels(self.target.name, self.target.version)
+        return self._labels
 
     def header(
         self, freight: Freight, sequence: SequenceMark | None = None, scheduling: Scheduling = NORMAL

@@ -20,6 +20,7 @@ from inferwire.transport.descriptions import (
     GraphNode,
     ModelDescription,
     ModelSource,
+    ModelStatus,
     StateValue,
 )
 from inferwire.transport.executions import (
@@ -35,7 +36,6 @@ from inferwire.transport.executions import (
     Timings,
     WireBytes,
 )
-from inferwire.transport.served_models import ModelStatus
 from inferwire.values.dimensions import Dimension
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.scheduling import NORMAL

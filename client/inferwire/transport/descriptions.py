@@ -150,6 +150,23 @@ class ModelContents:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """One version of a model of a server's repository; not in openvino.
+
+    Attributes:
+        name: The name it is served under.
+        version: Its version, as `Core.served_model` takes it.
+        state: "loading", "warming", "ready", "draining", "unloaded" or "failed".
+        reason: Why it is not ready; empty if it is, or nothing went wrong.
+    """
+
+    name: str
+    version: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledDescription:
     """A model the server compiled for this session."""
 

@@ -22,6 +22,7 @@ from inferwire.transport.descriptions import (
     ModelContents,
     ModelDescription,
     ModelSource,
+    ModelStatus,
     StateValue,
 )
 from inferwire.transport.executions import (
@@ -249,6 +250,14 @@ class FakeTransport:
         """Describe the model."""
         del name, version
         return self.model
+
+    def served_models(self) -> Sequence[ModelStatus]:
+        """List the model."""
+        return (ModelStatus(self.model.name, self.model.version, "ready", ""),)
+
+    def labels(self, name: str, version: str) -> tuple[str, ...]:
+        """Give one label, which names the model and its version."""
+        return (f"{name} {version}".rstrip(),)
 
     def read(self, contents: ModelContents) -> ModelDescription:
         """Describe the model."""

@@ -29,6 +29,7 @@ from inferwire.transport.descriptions import (
     GraphDescription,
     ModelContents,
     ModelDescription,
+    ModelStatus,
 )
 from inferwire.transport.executions import (
     Deliver,
@@ -143,14 +144,23 @@ class GrpcTransport:
             raise type(error)(f"{error}{self._what_there_is(name)}", error.retry_after_s) from None
         return codec.decode_model(response.model)
 
+    def served_models(self) -> Sequence[ModelStatus]:
+        """List every version of every model of the server's repository."""
+        request = models_pb2.ListModelsRequest()
+        response = self._caller.call("ModelService.ListModels", request, models_pb2.ListModelsResponse)
+        return codec.decode_statuses(response.models)
+
+    def labels(self, name: str, version: str) -> tuple[str, ...]:
+        """Give the names of the classes of a model of the server's repository."""
+        request = models_pb2.GetLabelsRequest(name=name, version=version)
+        return tuple(self._caller.call("ModelService.GetLabels", request, models_pb2.GetLabelsResponse).labels)
+
     def _what_there_is(self, name: str) -> str:
         """Say what is served, for the error about a model that is not; empty if the server does not tell."""
-        request = models_pb2.ListModelsRequest()
         try:
-            listed = self._caller.call("ModelService.ListModels", request, models_pb2.ListModelsResponse)
+            return f"; {what_there_is(self.served_models(), name)}"
         except InferwireError:
             return ""
-        return f"; {what_there_is(codec.decode_statuses(listed.models), name)}"
 
     def read(self, contents: ModelContents) -> ModelDescription:
         """Read a model, without compiling it."""

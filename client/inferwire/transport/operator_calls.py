@@ -15,10 +15,9 @@ from inferwire.transport import codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.channel import close_channel, open_channel
 from inferwire.transport.credentials import Credentials
-from inferwire.transport.descriptions import ModelDescription
+from inferwire.transport.descriptions import ModelDescription, ModelStatus
 from inferwire.transport.executions import Cancellable, Deliver, ExecutionHeader, WireBytes
 from inferwire.transport.large_execution import LargeExecution
-from inferwire.transport.served_models import ModelStatus
 from inferwire.transport.timeouts import Timeouts
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
 

@@ -15,6 +15,7 @@ from inferwire.transport.descriptions import (
     GraphDescription,
     ModelContents,
     ModelDescription,
+    ModelStatus,
     StateValue,
 )
 from inferwire.transport.executions import (
@@ -148,6 +149,14 @@ class Transport(Protocol):
 
     def served_model(self, name: str, version: str) -> ModelDescription:
         """Describe a model of the server's repository."""
+        ...
+
+    def served_models(self) -> Sequence[ModelStatus]:
+        """List every version of every model of the server's repository, by name, then by version."""
+        ...
+
+    def labels(self, name: str, version: str) -> tuple[str, ...]:
+        """Give the names of the classes of a model of the server's repository."""
         ...
 
     def read(self, contents: ModelContents) -> ModelDescription:

@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from inferwire.transport.descriptions import ModelStatus
 
 MANY = 20
 """How many names are listed at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelStatus:
-    """One version of a served model.
-
-    Attributes:
-        state: "loading", "warming", "ready", "draining", "unloaded" or "failed".
-        reason: Why it is not ready, if there is a reason.
-    """
-
-    name: str
-    version: str
-    state: str
-    reason: str
 
 
 def what_there_is(models: Sequence[ModelStatus], name: str) -> str:

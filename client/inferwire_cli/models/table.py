@@ -15,8 +15,8 @@ from rich.text import Text
 
 from inferwire.errors import ModelFailed, ModelNotFound, ModelNotReady
 from inferwire.graph.described import PortDescription
+from inferwire.transport.descriptions import ModelStatus
 from inferwire.transport.operator_calls import ModelDetails, OperatorCalls
-from inferwire.transport.served_models import ModelStatus
 from inferwire_cli.named_server import named_server
 from inferwire_cli.terminal import ending_in_a_code, in_short, new_console, new_table
 
