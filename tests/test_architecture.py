@@ -190,7 +190,9 @@ def client_layers_know_those_below(found: Import) -> bool:
 
 def transport_is_reached_by_its_protocol(found: Import) -> bool:
     """Let all but `Core`, the drop-in and the commands know a transport only by its protocol."""
-    seam = [f"{CLIENT_TRANSPORT}.{name}" for name in ("protocol", "executions", "descriptions", "lent_memory")]
+    seam = [
+        f"{CLIENT_TRANSPORT}.{name}" for name in ("protocol", "executions", "descriptions", "lent_memory", "timeouts")
+    ]
     makes_one = lies_in(found.importer, CLIENT_TRANSPORT, "inferwire.core", "inferwire.drop_in", "inferwire_cli")
     return found.is_of(CLIENT_TRANSPORT) and not (makes_one or found.is_of(*seam))
 

@@ -52,6 +52,7 @@ from inferwire.tensors.tensor import Tensor
 from inferwire.tensors.tensor_vector import TensorVector
 from inferwire.transport.descriptions import ModelStatus
 from inferwire.transport.executions import Timings
+from inferwire.transport.timeouts import Timeouts
 from inferwire.utils.data_helpers import tensor_from_file
 from inferwire.values.dimensions import Dimension, Symbol
 from inferwire.values.layout import Layout
@@ -108,6 +109,7 @@ __all__ = [
     "Tensor",
     "TensorLost",
     "TensorVector",
+    "Timeouts",
     "Timings",
     "TooLarge",
     "Type",

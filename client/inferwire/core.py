@@ -31,6 +31,7 @@ from inferwire.transport.descriptions import Blob, CompiledDescription, ModelSta
 from inferwire.transport.executions import Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.protocol import Transport
+from inferwire.transport.timeouts import Timeouts
 from inferwire.values.plugin_version import Version
 from inferwire_proto.properties import Properties
 
@@ -69,10 +70,11 @@ class Core(Unpicklable, PartlyMirrored):
         root_certificates: The path of a PEM file with the certificates by which a "grpcs://" server is trusted: of a
             private authority, or the server's own if it has signed that itself; without one, that in the
             environment's INFERWIRE_ROOT_CERTIFICATES, else what this machine trusts.
+        timeouts: How long the server may be silent, as an `inferwire.Timeouts`; without one, as that has it.
         transport: A transport that is made already and calls the server; for the SDK's own commands and tests.
 
     Raises:
-        TypeError: For what is no text.
+        TypeError: For what is no text, and time-outs that are no `Timeouts`.
         ValueError: For an address that is none of these, a key that no header can carry, a file that has no
             certificates, and certificates for an address without TLS.
     """
@@ -83,12 +85,14 @@ class Core(Unpicklable, PartlyMirrored):
         *,
         api_key: str | None = None,
         root_certificates: str | os.PathLike[str] | None = None,
+        timeouts: Timeouts | None = None,
         transport: Transport | None = None,
     ) -> None:
         _check_address(address)
         if transport is None:
             place = parse_address(address)
-            transport = GrpcTransport(place, credentials=credentials_for(place, api_key, root_certificates))
+            found = credentials_for(place, api_key, root_certificates)
+            transport = GrpcTransport(place, _as_timeouts(timeouts), found)
         self._transport = transport
         self._properties = CoreProperties(self._transport.check_properties)
 
@@ -394,6 +398,13 @@ def _check_address(address: str | os.PathLike[str] | None) -> None:
             f"'{text}' is no address: Core takes that of a server, and the plugins that openvino reads from such a "
             "file are the server's"
         )
+
+
+def _as_timeouts(given: object) -> Timeouts:
+    """Give the time-outs of a core that was given these, or none."""
+    if not isinstance(given, Timeouts | None):
+        raise TypeError(f"timeouts is {given!r}, expected an inferwire.Timeouts")
+    return given or Timeouts()
 
 
 def _files(model: Any, weights: Weights) -> ModelFiles:

@@ -1,7 +1,7 @@
 """The network: everything between the objects a user holds and a server's sockets.
 
-The objects that users hold know only `protocol` of it, and the values in `executions`, `descriptions` and
-`lent_memory`. Only `Core` and the commands make a transport. Protobuf and gRPC objects never leave it.
+The objects that users hold know only `protocol` of it, and the values in `executions`, `descriptions`,
+`lent_memory` and `timeouts`. Only `Core` and the commands make a transport. Protobuf and gRPC objects never leave it.
 
 | about | modules |
 |---|---|
