@@ -13,6 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from inferwire.transport.timeouts import Timeouts
 from inferwire_cli.server_process import ServerProcess, running_server
 from inferwire_server.openvino_backend.backend import SPARE_SLOTS
 
@@ -187,6 +188,16 @@ def test_every_page_knows_how_many_slots_a_model_has() -> None:
             "server/inferwire_server/settings.py",
         )
     }
+
+
+def test_the_pages_say_how_long_a_client_waits() -> None:
+    client, operating = ((ROOT / "docs" / name).read_text() for name in ("python-client.md", "operating.md"))
+    limits = Timeouts()
+    assert f"connecting takes {limits.connect_s:g} seconds at most" in client
+    silence_s = limits.keepalive_s + limits.answer_s
+    assert f"is given up after {silence_s:g} seconds, or after {limits.answer_s:g} where gRPC" in client
+    assert f"asks a silent server every {limits.keepalive_s:g} seconds whether it is there" in client
+    assert f"sees the client ask every {limits.keepalive_s:g} seconds whether the" in operating
 
 
 def test_the_readme_has_the_benchmarks_figures() -> None:
