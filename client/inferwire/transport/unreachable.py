@@ -1,6 +1,6 @@
 """Why a server cannot be reached, and what to do about it, judging by gRPC's error messages.
 
-They do not say why a connection was closed at once, so the peer is asked whether the reason is TLS.
+What they leave open the peer is asked: whether it speaks TLS, and whether gRPC or HTTP/1.1.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ and since."""
 _NO_FILE = "Too many open files"
 """What gRPC says if this process can open no socket, followed by an address's bytes."""
 
-_TLS_ANSWER_S = 1.0
-"""How long a peer that closed a connection has for a TLS handshake, which takes a server a few round trips."""
+_ANSWER_S = 1.0
+"""How long a peer has to answer what it is asked: a TLS handshake takes a server a few round trips."""
+
+_HTTP2, _BEGINNING_OF_HTTP2 = "h2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+"""What TLS calls gRPC's protocol, and its first bytes: the preface and settings that say nothing."""
 
 _OUT_OF_TIME = ("certificate has expired", "certificate is not yet valid")
 
@@ -57,14 +60,13 @@ def why_unreachable(address: str, details: str) -> str:
 
 def _why(address: str, details: str) -> str:
     if any(words in details for words in _OTHER_PROTOCOL):
-        return (
-            f"what answers at {address} speaks HTTP/1.1 and not gRPC: it may be an inferwire server's HTTP port; "
-            "the address is to have the gRPC port, 8001 unless the server was told otherwise"
-        )
+        return _http_at(address)
     if address.startswith(TLS_SCHEME):
         return _why_no_tls(address, details) or _nobody_at(address)
     is_closed = "failed to connect" in details and any(words in details for words in _CLOSED)
-    if is_closed and not address.startswith("unix:") and _speaks_tls(address):
+    if is_closed and not address.startswith("unix:") and (tls := _tls_of(address)) is not None:
+        if tls.protocol != _HTTP2:
+            return f"{_http_at(address)}, and to begin with {TLS_SCHEME}, since the server speaks TLS"
         return (
             f"what listens at {address} speaks TLS, and closed the connection of a client without; if it is an "
             f"inferwire server, its address is {TLS_SCHEME}{address}"
@@ -79,20 +81,40 @@ def _nobody_at(address: str) -> str:
     )
 
 
-def _speaks_tls(address: str) -> bool:
-    """Ask the peer at "host:port", whatever it is, whether it speaks TLS: nothing but the handshake is sent to it."""
-    host, _, port = address.rpartition(":")
+def _http_at(address: str) -> str:
+    return (
+        f"what answers at {address} speaks HTTP/1.1 and not gRPC: it may be an inferwire server's HTTP port; "
+        "the address is to have the gRPC port, 8001 unless the server was told otherwise"
+    )
+
+
+def _tls_of(address: str) -> TlsLayer | None:
+    """Shake hands with the peer at "host:port", whatever it is, and send it nothing else; None if it speaks no TLS."""
+    host, port = _place(address)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    host = host.removeprefix("[").removesuffix("]")
+    context.set_alpn_protocols([_HTTP2, "http/1.1"])
     try:
         # Not with a TLS socket of Python's, which is left open if the peer is gone before the handshake.
-        with socket.create_connection((host, int(port)), _TLS_ANSWER_S) as peer:
-            TlsLayer(context, peer, host)
+        with socket.create_connection((host, port), _ANSWER_S) as peer:
+            return TlsLayer(context, peer, host)
+    except OSError:
+        return None
+
+
+def _answers_in_http1(address: str) -> bool:
+    """Greet the peer at "host:port", which speaks no TLS, as gRPC would, and tell whether it answers in HTTP/1.1."""
+    try:
+        with socket.create_connection(_place(address), _ANSWER_S) as peer:
+            peer.sendall(_BEGINNING_OF_HTTP2)
+            return peer.recv(16).startswith(b"HTTP/1")
     except OSError:
         return False
-    return True
+
+
+def _place(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _why_no_tls(address: str, details: str) -> str | None:
@@ -114,10 +136,10 @@ def _why_no_tls(address: str, details: str) -> str | None:
             "the server one that has this name as a subject alternative name"
         )
     if "WRONG_VERSION_NUMBER" in details:
-        return (
-            f"what answers at {address} speaks no TLS; if it is an inferwire server without, its address is "
-            f"{address.removeprefix(TLS_SCHEME)}"
-        )
+        plain = address.removeprefix(TLS_SCHEME)
+        if _answers_in_http1(plain):
+            return f"{_http_at(address)}, and no {TLS_SCHEME}, since the server speaks no TLS"
+        return f"what answers at {address} speaks no TLS; if it is an inferwire server without, its address is {plain}"
     # Until grpcio 1.80 it is "Socket closed" alone.
     if "Handshake read failed" in details or ("failed to connect" in details and "Socket closed" in details):
         # A server that shares no kind of key with a client closes the connection, and keeps the reason to itself.

@@ -40,6 +40,11 @@ class TlsLayer:
     def __repr__(self) -> str:
         return f"<TlsLayer {self._tls.version()}>"
 
+    @property
+    def protocol(self) -> str | None:
+        """What the peer has chosen to speak, of the protocols that the context offers; None if it has chosen none."""
+        return self._tls.selected_alpn_protocol()
+
     def owed(self) -> Sequence[bytes]:
         """Take the records that TLS itself has for the peer, usually none."""
         return (self._goes.read(),) if self._goes.pending else ()
