@@ -13,7 +13,15 @@ from typing import Any, Protocol, TypeVar, cast
 import grpc
 from google.protobuf.message import Message
 
-from inferwire.errors import DeadlineExceeded, InferwireError, ServerUnavailable, TooLarge, error_of, unauthenticated
+from inferwire.errors import (
+    DeadlineExceeded,
+    InferwireError,
+    ServerUnavailable,
+    TooLarge,
+    closed_here,
+    error_of,
+    unauthenticated,
+)
 from inferwire.transport.undisturbed import undisturbed, undisturbed_with_thread
 from inferwire.transport.unreachable import is_of_names, why_unreachable
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
@@ -182,7 +190,7 @@ def error_from(error: grpc.RpcError, address: str) -> InferwireError:
         case grpc.StatusCode.PERMISSION_DENIED:
             return error_of(Code.PERMISSION_DENIED, f"the server at {address} does not allow this: {details}")
         case grpc.StatusCode.CANCELLED if _CLOSED_UNDER_WAY in details:
-            return error_of(Code.CANCELLED, f"the connection to {address} was closed here")
+            return closed_here(address)
         case grpc.StatusCode.CANCELLED:
             # Not by this side, and a server that was asked to cancel gives a code. This is how a proxy reports that it
             # gives up a connection, and a server that stops what it could not finish.
