@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
+from contextlib import suppress
 
 import httpx
 import orjson
 import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
+from structlog.testing import capture_logs
 from tests.transport.http.connections import (
     BROKEN,
     GET,
@@ -256,3 +259,31 @@ async def test_who_was_answered_before_its_body_had_ended_and_is_silent_keeps_no
             await server.drain(3600)
         assert await reader.read() == b""
         writer.close()
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["waits to answer", "is told that it is cancelled"])
+async def test_who_asks_in_a_row_and_takes_no_answer_keeps_no_server_from_its_end(
+    caplog: pytest.LogCaptureFixture, *, is_told: bool
+) -> None:
+    asked = 0
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 1 and is_told:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        await answers(MUCH)(scope, receive, send)
+
+    async with asyncio.timeout(20), http_server(app, "127.0.0.1", 0) as server:
+        reader, writer = await connect(server)
+        writer.write(GET * 3)
+        await reader.readexactly(1)
+        await reaches(lambda: asked == 2)
+        with capture_logs() as logged:
+            await server.drain(0)
+        assert [(entry["log_level"], entry["requests"]) for entry in logged] == [("warning", 1)]
+        await reaches(is_gone(server))
+        writer.close()
+    assert asked == 2
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]

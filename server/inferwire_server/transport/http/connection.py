@@ -30,6 +30,17 @@ class BoundedFlow(FlowControl):
         if self.read_paused and len(self._waiting) <= 1 and not self._behind:
             super().resume_reading()
 
+    async def drain(self) -> None:
+        """Wait until the peer takes more, or is gone. If the request is cancelled meanwhile, the peer is cut off.
+
+        It could not be told. uvicorn would log the cancellation as a bug, and wait for the peer again to answer 500.
+        """
+        try:
+            await super().drain()
+        except asyncio.CancelledError:
+            self._transport.abort()
+            await super().drain()
+
 
 class Connection:
     """What a connection's requests share: one is answered at a time.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Collection
 from contextlib import asynccontextmanager
 from email.utils import formatdate
 from time import monotonic
@@ -30,6 +30,9 @@ _HOLD_S = 0.1
 connection that is closed cannot be. Who sends one request after the other is told that the last answer is one."""
 
 _LEAVING_LOOK_S = 0.1
+
+_TELLING_S = 0.1
+"""How long callers whose requests are cancelled may take to be told so."""
 
 
 class HttpServer:
@@ -93,9 +96,7 @@ class HttpServer:
         except TimeoutError:
             if at_work:
                 log.warning("HTTP requests were cancelled: they had not ended in time", requests=len(at_work))
-                for task in at_work:
-                    task.cancel()
-                await asyncio.wait(at_work)
+                await self._cancel(at_work)
 
     async def close(self) -> None:
         """End all that is left, at once."""
@@ -107,6 +108,16 @@ class HttpServer:
         await self._connections.wait_until_gone()
         if self._looking is not None:
             self._looking.cancel()
+
+    async def _cancel(self, at_work: Collection[asyncio.Task[None]]) -> None:
+        """Cancel requests, and cut off the peers that do not take what they are told, which would hold up the end."""
+        for task in at_work:
+            task.cancel()
+        await asyncio.wait(at_work, timeout=_TELLING_S)
+        if at_work:
+            for connection in self._connections:
+                connection.cut_off()
+            await asyncio.wait(at_work)
 
     def _add(self, connection: HttpProtocol) -> None:
         self._connections.add(connection)
