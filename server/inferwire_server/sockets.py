@@ -53,9 +53,6 @@ async def listening(
     Raises:
         CannotListen: If a port cannot be opened.
     """
-    if crew.is_lead and crew.count > 1:
-        require_free("gRPC", settings.host, settings.grpc_port)
-        require_free("HTTP", settings.host, settings.http_port)
     max_body_bytes = settings.max_http_body_mb * MEBIBYTE
     join_trace = None if server.traces is None else server.traces.join
     app = traced(create_app(server.services, server.metrics.text, max_body_bytes), join_trace)
@@ -73,6 +70,9 @@ async def listening(
         front = front_of(crew, app, other_workers, server.services, max_body_bytes)
         guarded = asking_for_key(front.app, server.services)
         front = replace(front, app=allowing_origins(guarded, settings.allow_origins))
+        if crew.is_lead and crew.count > 1:
+            require_free("gRPC", settings.host, settings.grpc_port)
+            require_free("HTTP", settings.host, settings.http_port)
         async with (
             GrpcServer(server.services, rpc, sessions, front.around, front.calls) as grpc_server,
             http_server(front.app, settings.host, settings.http_port, shares_port=crew.count > 1, tls=tls) as http,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from contextlib import closing
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple, TypeAlias
 
 BACKLOG = 2048
 """How many connections may wait to be taken, at any of the server's sockets."""
@@ -16,6 +17,17 @@ _PROBES = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT
 
 NO_SUCH_NAME = -1
 """Stands among the system's numbers for a host that has no address."""
+
+
+class Address(NamedTuple):
+    """An address and its family, both as the system has them."""
+
+    family: int
+    where: Any
+
+
+Resolve: TypeAlias = Callable[[str, int], Sequence[Address]]
+"""Gives the addresses of a host, with a port."""
 
 
 class CannotListen(OSError):
@@ -42,25 +54,33 @@ def authority(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def listen(protocol: str, host: str, port: int, *, shares_port: bool) -> socket.socket:
+def addresses_of(host: str, port: int) -> Sequence[Address]:
+    """Give the addresses of a host, or of all interfaces if it is empty, in the system's order.
+
+    Raises:
+        OSError: It has none. The number is the resolver's, which is negative.
+    """
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return [Address(family, where) for family, *_, where in found]
+
+
+def listen(protocol: str, host: str, port: int, *, shares_port: bool, resolve: Resolve = addresses_of) -> socket.socket:
     """Listen on a port, which other processes may share; port 0 takes a free one.
+
+    Of a name's addresses it is the first of IPv4, or of IPv6 if there is no other.
 
     Raises:
         CannotListen: It cannot be had.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # '::' is every address of either family.
-    is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    try:
+    with _saying_why_not(protocol, host, port):
+        address = _first(resolve(host, port))
         listener = socket.create_server(
-            (host, port), family=family, backlog=BACKLOG, reuse_port=shares_port, dualstack_ipv6=is_dual
+            address.where,
+            family=address.family,
+            backlog=BACKLOG,
+            reuse_port=shares_port,
+            dualstack_ipv6=_is_dual(address.family),
         )
-    except UnicodeError as error:
-        raise CannotListen(protocol, host, port, NO_SUCH_NAME) from error
-    except OSError as error:
-        # Python gives a resolver's errors, whose numbers are negative, as the system's.
-        reason = NO_SUCH_NAME if error.errno is not None and error.errno < 0 else error.errno
-        raise CannotListen(protocol, host, port, reason) from error
     # Connections inherit these options from their listener.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _PROBES.items():
@@ -68,40 +88,44 @@ def listen(protocol: str, host: str, port: int, *, shares_port: bool) -> socket.
     return listener
 
 
-def require_free(protocol: str, host: str, port: int) -> None:
-    """Refuse a port on which another server listens that would share it; 0 is any free one.
+def require_free(protocol: str, host: str, port: int, *, resolve: Resolve = addresses_of) -> None:
+    """Refuse a port on which another server listens that would share it, where this one would; 0 is any free one.
 
     Raises:
         CannotListen: It is not free.
     """
-    reason = _reason_not_to_listen(host, port) if port else None
-    if reason is not None:
-        raise CannotListen(protocol, host, port, reason)
-
-
-def _reason_not_to_listen(host: str, port: int) -> int | None:
-    """Try an address: give the system's number for why it cannot be had, if so.
-
-    A port at which another process listens is one, even if that would share it.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (socket.gaierror, UnicodeError):
-        return NO_SUCH_NAME
-    reasons = [_reason_not_to_bind(family, address) for family, *_, address in found]
-    # One address of a name is enough, even if its others cannot be had.
-    return None if None in reasons else reasons[0]
-
-
-def _reason_not_to_bind(family: int, address: Any) -> int | None:
-    try:
-        with closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
+    if not port:
+        return
+    with _saying_why_not(protocol, host, port):
+        address = _first(resolve(host, port))
+        with closing(socket.socket(address.family, socket.SOCK_STREAM)) as probe:
             # Connections that have ended and are in TIME_WAIT do not count.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
+            if address.family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not _is_dual(address.family))
+            probe.bind(address.where)
+
+
+def _first(addresses: Sequence[Address]) -> Address:
+    return min(addresses, key=lambda address: address.family != socket.AF_INET)
+
+
+def _is_dual(family: int) -> bool:
+    """Whether '::' is every address of either family."""
+    return family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+
+
+@contextmanager
+def _saying_why_not(protocol: str, host: str, port: int) -> Generator[None]:
+    """Raise CannotListen for whatever the system says."""
+    try:
+        yield
+    except UnicodeError as error:
+        raise CannotListen(protocol, host, port, NO_SUCH_NAME) from error
     except OSError as error:
-        return error.errno
-    return None
+        # Python gives a resolver's errors, whose numbers are negative, as the system's.
+        reason = NO_SUCH_NAME if error.errno is not None and error.errno < 0 else error.errno
+        raise CannotListen(protocol, host, port, reason) from error
 
 
 def _sentence(protocol: str, host: str, port: int, reason: int | None) -> str:
