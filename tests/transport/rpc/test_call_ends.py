@@ -15,6 +15,7 @@ from tests.transport.served_methods import guard_of
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.errors import invalid_input
 from inferwire_server.transport.draining import Drain
+from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.rpc import dispatcher, unread
 from inferwire_server.transport.rpc.call import RpcCall
 from inferwire_server.transport.rpc.context import Context
@@ -25,12 +26,14 @@ IDLE = "<Dispatcher: 1 methods, 0 calls>"
 SOON = {b"grpc-timeout": b"20m"}
 AT_ONCE = {b"grpc-timeout": b"1n"}
 LATE = {b"grpc-timeout": b"1H"}
+MUCH = bytes(2 * frames.DEFAULT_WINDOW)
 
 
 class Held:
     """A method whose calls run until they are let go or cancelled."""
 
     def __init__(self) -> None:
+        self.answer = b"done"
         self.may_end = asyncio.Event()
         self.begun: list[bytes] = []
         self.cancelled = 0
@@ -42,7 +45,7 @@ class Held:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        return b"done"
+        return self.answer
 
     async def reading(self, _: bytes, context: Context) -> None:
         """Read what never comes, once the first message has."""
@@ -169,6 +172,51 @@ async def test_nothing_keeps_a_call_that_has_ended(held: Held, kind: str) -> Non
     assert calls_in_memory() == before
 
 
+def give_up(peer: RawPeer, number: int) -> None:
+    peer.reset(number)
+
+
+def lose(peer: RawPeer, _: int) -> None:
+    peer.connection.lose()
+
+
+def take(peer: RawPeer, number: int) -> None:
+    peer.take(number, len(MUCH))
+
+
+@pytest.mark.parametrize("end", [take, give_up, lose])
+async def test_nothing_keeps_a_call_that_has_ended_before_its_answer_was_taken(
+    held: Held, end: Callable[[RawPeer, int], None]
+) -> None:
+    held.answer = MUCH
+    held.may_end.set()
+    before = calls_in_memory()
+    peer = RawPeer(Method(held))
+    peer.takes_data = False
+    number = peer.begin(LATE, framed(b"hello"), end=True)
+    await reaches(lambda: len(peer.told[number].data) == frames.DEFAULT_WINDOW)
+    await reaches(lambda: peer.running == IDLE)
+    end(peer, number)
+    await a_go_of_the_loop()
+    assert not peer.connection.streams.open
+    assert calls_in_memory() == before
+
+
+async def test_nothing_keeps_a_call_that_was_refused_before_its_caller_had_sent_more_than_headers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unread, "_FIRST_DATA_S", 0.0)
+
+    async def refusing(_: bytes, context: Context) -> bytes:
+        raise invalid_input("it is no use")
+
+    before = calls_in_memory()
+    peer = RawPeer(Method(refusing, takes_stream=True))
+    assert (await peer.end_of(peer.begin(LATE))).details == "it is no use"
+    await a_go_of_the_loop()
+    assert calls_in_memory() == before
+
+
 async def test_what_a_call_gives_although_its_time_is_up_is_its_answer() -> None:
     async def stubborn(_: bytes, context: Context) -> bytes:
         try:
@@ -179,14 +227,6 @@ async def test_what_a_call_gives_although_its_time_is_up_is_its_answer() -> None
 
     told = await RawPeer(Method(stubborn)).answered(SOON, framed(b""))
     assert told.data == framed(b"late")
-
-
-def give_up(peer: RawPeer, number: int) -> None:
-    peer.reset(number)
-
-
-def lose(peer: RawPeer, _: int) -> None:
-    peer.connection.lose()
 
 
 LEAVING = pytest.mark.parametrize("leave", [give_up, lose])

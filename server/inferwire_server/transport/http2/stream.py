@@ -39,6 +39,14 @@ class Receiver(Protocol):
         ...
 
 
+class Limit(Protocol):
+    """A limit of a stream's time, which is set where the time is known."""
+
+    def cancel(self) -> object:
+        """Let the stream be."""
+        ...
+
+
 class Stream:
     """A stream, from its first headers to its end.
 
@@ -49,6 +57,7 @@ class Stream:
         credit: How many bytes the peer may send now.
         unsent: How many bytes of data wait for the peer to take them.
         announced: How many bytes of data are still to come, if the peer has said how many it sends.
+        limit: What limits its time, if anything does. It is cancelled when the stream is over, and keeps nothing then.
         sent_at: How many bytes had been sent on all streams when this one last sent data that had waited.
         has_peer_ended: Whether the peer has sent all.
         is_over: Whether nothing more is sent.
@@ -65,6 +74,7 @@ class Stream:
         "has_peer_ended",
         "id",
         "is_over",
+        "limit",
         "receiver",
         "sent_at",
         "unsent",
@@ -78,6 +88,7 @@ class Stream:
         self.window = outflow.initial_window
         self.credit = self._allowed = STREAM_WINDOW
         self.announced: int | None = None
+        self.limit: Limit | None = None
         self.unsent = self.sent_at = 0
         self.has_peer_ended = False
         self.is_over = False
@@ -184,10 +195,7 @@ class Stream:
 
     def end(self) -> None:
         """Let go of the stream, because the peer has given it up or is gone."""
-        self.is_over = True
-        self.unsent = 0
-        self._queue = None
-        self._outflow.forget(self)
+        self._let_go()
         self.receiver.take_end()
 
     def _reset(self, code: ErrorCode) -> None:
@@ -200,11 +208,16 @@ class Stream:
         self._over()
 
     def _over(self) -> None:
+        self._let_go()
+        self._on_over(self)
+
+    def _let_go(self) -> None:
         self.is_over = True
         self._queue = None
         self.unsent = 0
         self._outflow.forget(self)
-        self._on_over(self)
+        if self.limit is not None:
+            self.limit.cancel()
 
 
 def _taken(queue: deque[Piece], size: int) -> list[Piece]:

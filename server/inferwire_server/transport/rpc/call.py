@@ -58,7 +58,6 @@ class RpcCall:
         "_inbox",
         "_is_cancelled",
         "_is_running",
-        "_limit",
         "_loop",
         "_method",
         "_stream",
@@ -82,7 +81,8 @@ class RpcCall:
         self._writing: asyncio.Future[None] | None = None
         self.task: asyncio.Task[None] | None = None
         around.calls.add(self)
-        self._limit = None if head.timeout_s is None else self._loop.call_later(head.timeout_s, self._expire)
+        if head.timeout_s is not None:
+            stream.limit = self._loop.call_later(head.timeout_s, self._expire)
         if method.takes_stream:
             self._start(b"")
 
@@ -247,11 +247,9 @@ class RpcCall:
     def _expire(self) -> None:
         if self in self._around.calls:
             self.cancel(_DEADLINE)
-        elif not self._stream.is_over:
+        else:
             # The call has ended, but its caller has not taken the answer within its time limit.
             self._stream.reset(ErrorCode.CANCEL)
 
     def _end(self) -> None:
         self._around.calls.discard(self)
-        if self._limit is not None and self._stream.is_over:
-            self._limit.cancel()
