@@ -19,6 +19,7 @@ import uvloop
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 from inferwire_server import logs
+from inferwire_server.bugs import logged_failure
 from inferwire_server.call_threads import CallThreads
 from inferwire_server.engine.backend import Backend
 from inferwire_server.errors import ServingError
@@ -77,8 +78,8 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> NoReturn:
                 backend = openvino_backend(settings.extensions, inference_threads)
                 end = await serve(settings, backend, stop, workers, role)
             code, has_stopped = 0 if end.is_whole else 1, end.has_stopped
-        except Exception as error:  # noqa: BLE001 - what is not an operator's to mend is raised again
-            _log_refusals(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process ends, and the log says why
+            _log_causes(error)
         if threads is not None:
             await _tell_what_is_left(threads, has_stopped=has_stopped)
         return code
@@ -109,13 +110,13 @@ async def _tell_what_is_left(threads: CallThreads, *, has_stopped: bool) -> None
         log.warning("calls did not end, the process ends without them", calls=calls)
 
 
-def _log_refusals(error: Exception) -> None:
-    """Log why the server cannot serve; raise any error that is a bug."""
-    refusals = tuple(_leaves(error))
-    if not all(isinstance(refusal, ServingError | OSError) for refusal in refusals):
-        raise error
-    for refusal in refusals:
-        log.error("cannot serve", reason=str(refusal))
+def _log_causes(error: Exception) -> None:
+    """Log why the server cannot serve: each cause that an operator can mend, and each that is a bug."""
+    for cause in _leaves(error):
+        if isinstance(cause, ServingError | OSError):
+            log.error("cannot serve", reason=str(cause))
+        else:
+            logged_failure("the server", cause)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -249,6 +249,39 @@ def test_nor_does_a_certificate_without_an_end(tmp_path: Path) -> None:
         assert "Traceback" not in tail(log)
 
 
+BUG = """
+import asyncio, threading
+import inferwire_server.process
+
+async def serve(*_):
+    begun = threading.Event()
+
+    def hang():
+        begun.set()
+        threading.Event().wait()
+
+    async def broken():
+        raise KeyError("nowhere")
+
+    asyncio.get_running_loop().run_in_executor(None, hang)
+    await asyncio.to_thread(begun.wait)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(broken())
+
+inferwire_server.process.serve = serve
+"""
+
+
+def test_nor_does_one_keep_it_from_its_end_by_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(BUG)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    with started() as (server, log):
+        assert server.process.wait(END_S) == 1
+        (raised,) = log_line(log, "bug in the server")["exception"]
+        assert (raised["exc_type"], raised["frames"][-1]["name"]) == ("KeyError", "broken")
+        assert log_line(log, LEFT)["calls"] == ["serve.<locals>.hang"]
+
+
 def test_a_call_on_a_thread_that_does_not_end_does_not_keep_the_process_from_its_end(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"model_config_list": []}')
