@@ -6,6 +6,7 @@ import asyncio
 import gc
 import re
 import socket
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any
@@ -20,6 +21,7 @@ from tests.transport.http.connections import BROKEN, GET, MUCH, AnswersLater, an
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.exchange import Body, exchange_of
+from inferwire_server.transport.http.long_body import LONG
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.http.server import HttpServer, http_server
 
@@ -114,6 +116,46 @@ async def test_nothing_behind_a_last_answer_that_came_early_is_worked_for() -> N
         assert await reader.read() == b""
         writer.close()
     assert asked == ["POST"]
+
+
+SHORT, LONGER = (
+    GET.replace(b": x", b": x\r\ncontent-length: %d" % size).replace(b"GET", b"POST") + bytes(size)
+    for size in (100, 2 * LONG)
+)
+
+
+@pytest.mark.parametrize(
+    ("behind", "come"), [(SHORT, 0), (SHORT, 20), (SHORT, -100), (SHORT, -50), (SHORT, 100_000), (LONGER, -LONG)]
+)
+@pytest.mark.parametrize("between", [b"", GET])
+async def test_nothing_behind_a_last_answer_is_worked_for_whatever_of_it_had_come(
+    behind: bytes, come: int, between: bytes
+) -> None:
+    app = AnswersLater(b"hello")
+    asked: list[str] = []
+
+    async def recorded(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(scope["method"])
+        await app(scope, receive, send)
+
+    async with asyncio.timeout(20), http_server(recorded, "127.0.0.1", 0) as server:
+        server.part()
+        reader, writer = await connect(server)
+        writer.write(GET)
+        await app.begun.wait()
+        (connection,) = server.connections
+        if begun := between + behind[:come]:
+            pieces = connection.pieces
+            writer.write(begun)
+            await reaches(lambda: connection.pieces > pieces)
+        app.may_end.set()
+        assert b"\r\nconnection: close\r\n" in await reader.readuntil(b"hello")
+        with suppress(ConnectionError):
+            writer.write(behind[come:])
+            assert await reader.read() == b""
+        await reaches(is_gone(server))
+        writer.transport.abort()
+    assert asked == ["GET"]
 
 
 EXPECTS = GET.replace(b": x", b": x\r\nexpect: 100-continue\r\ncontent-length: 4")

@@ -123,6 +123,14 @@ class Cycle(RequestResponseCycle):
         """Have this called after the answer, in place of going on with the connection."""
         self.on_response = go_on
 
+    def leave_unanswered(self) -> None:
+        """Have no answer be due to it: its connection ends before its turn comes. Its way back is cut, too.
+
+        That would keep the connection, which refers to its newest request.
+        """
+        self.response_complete = True
+        self.then(_nothing)
+
     def breaking_off(self, end: Callable[[], None]) -> ASGIApp:
         """Give what is run for a request that breaks off, in place of the application: it ends the connection."""
 
@@ -191,3 +199,7 @@ class Cycle(RequestResponseCycle):
         if self.waiting_for_100_continue or not 0 < stated_length(self.scope) < LONG:
             self.waiting_for_100_continue = False
             self.close_after_answer()
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -166,10 +166,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._around.turns.forget(self)
-        while self.pipeline:
-            waiting, _ = self.pipeline.pop()
-            # It is never run. Its way back here would keep this connection, which refers to the newest request.
-            cast("Cycle", waiting).then(_nothing)
+        self._drop_waiting()
         self._requests.close()
         self._connection.lost()
         self._around.lose(self)
@@ -219,7 +216,13 @@ class HttpProtocol(HttpToolsProtocol):
             self.data_received(behind)
 
     def on_response_complete(self) -> None:
-        """Go on after an answer. Drop a body that the application did not ask for: an idle connection keeps none."""
+        """Go on after an answer. Drop a body that the application did not ask for: an idle connection keeps none.
+
+        After an answer that was said to be the last, none of the requests that wait is worked for, whether all of the
+        newest has come or not: their peer was told to send them elsewhere.
+        """
+        if self._connection.transport.is_to_be_closed:
+            self._drop_waiting()
         super().on_response_complete()
         self.cycle.drop_body()
         if self._behind:
@@ -309,6 +312,11 @@ class HttpProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
+
+    def _drop_waiting(self) -> None:
+        while self.pipeline:
+            waiting, _ = self.pipeline.pop()
+            cast("Cycle", waiting).leave_unanswered()
 
     def _due(self) -> Cycle | None:
         """Give the newest request if its answer is still due."""
@@ -424,10 +432,6 @@ class HttpProtocol(HttpToolsProtocol):
             date = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
             self.transport.write(b"%b\r\n%b%b" % (status, date, rest))
         self.transport.close()
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 def _read_no_more(transport: asyncio.Transport) -> None:
