@@ -119,10 +119,10 @@ class Clients:
         return await SocketStream.connect(self.sockets.grpc.port, epoch)
 
     @asynccontextmanager
-    async def half_sent(self) -> AsyncGenerator[tuple[HttpClient, Peer], None]:
-        """Send the first half of a request on each port."""
+    async def half_sent(self, http_end: int = -10) -> AsyncGenerator[tuple[HttpClient, Peer], None]:
+        """Send the first part of a request on each port, over HTTP up to `http_end`."""
         http = await self.http()
-        http.say(inference("echo")[:-10])
+        http.say(inference("echo")[:http_end])
         peer = Peer(*await asyncio.open_connection("127.0.0.1", self.sockets.grpc.port))
         path = b"/inference.GRPCInferenceService/ModelInfer"
         called = [
@@ -136,7 +136,7 @@ class Clients:
         peer.say(frames.head(frames.PING, 0, 0, 8), b"heard it")
         while (await peer.told(1))[0].content != b"heard it":
             pass
-        await reaches(lambda: any(each._requests.is_in_body for each in self.sockets.http.connections))
+        await reaches(lambda: any(each._requests.has_begun for each in self.sockets.http.connections))
         yield http, peer
         peer.close()
 
@@ -204,11 +204,15 @@ async def run(session: SocketStream, model: str = "echo") -> None:
     await session.send(inference_pb2.SessionRequest(executions=[execution(1, model)]), [row(1)])
 
 
-async def test_while_it_drains_all_is_served_as_before(clients: Clients, settings: Settings) -> None:
+HALVES = pytest.mark.parametrize("http_end", [30, -10], ids=["within its head", "within its body"])
+
+
+@HALVES
+async def test_while_it_drains_all_is_served_as_before(clients: Clients, settings: Settings, http_end: int) -> None:
     idle, session = await clients.http(), await clients.session()
     await session.open()
     assert await idle.live() == (200, False)
-    async with clients.grpc() as idle_grpc, clients.grpc() as new_grpc, clients.half_sent() as (http, peer):
+    async with clients.grpc() as idle_grpc, clients.grpc() as new_grpc, clients.half_sent(http_end) as (http, peer):
         assert await idle_grpc.infer() == "OK"
         async with ending(clients, settings, NEVER_S):
             assert await (await clients.http()).infer() == (200, True)
@@ -223,21 +227,22 @@ async def test_while_it_drains_all_is_served_as_before(clients: Clients, setting
                 assert (await each.results(1))[1][1] == [row(1)]
                 each.leave()
 
-            http.say(inference("echo")[-10:])
+            http.say(inference("echo")[http_end:])
             assert await http.answer() == (200, True)
             peer.say(data(1, framed(message("echo"))[10:], frames.END_STREAM))
             assert b"grpc-status\x010" in await trailers(peer)
 
 
+@HALVES
 async def test_while_it_refuses_what_runs_goes_on_and_nothing_else_is_begun(
-    clients: Clients, settings: Settings
+    clients: Clients, settings: Settings, http_end: int
 ) -> None:
     idle, running = await clients.http(), await clients.http()
     session, running_session = await clients.session(), await clients.session()
     await session.open()
     await running_session.open()
     assert await idle.live() == (200, False)
-    async with clients.grpc() as caller, clients.grpc() as new_grpc, clients.half_sent() as (http, peer):
+    async with clients.grpc() as caller, clients.grpc() as new_grpc, clients.half_sent(http_end) as (http, peer):
         answers = asyncio.gather(running.infer("slow"), caller.infer("slow"))
         await run(running_session, "slow")
         await clients.running(3)
@@ -251,7 +256,7 @@ async def test_while_it_refuses_what_runs_goes_on_and_nothing_else_is_begun(
             assert await idle.infer() == (503, True)
             assert await session.ended() == END
 
-            http.say(inference("echo")[-10:])
+            http.say(inference("echo")[http_end:])
             assert await http.answer() == (503, True)
             peer.say(data(1, framed(message("echo"))[10:], frames.END_STREAM))
             assert b"SHUTTING_DOWN" in await trailers(peer)
@@ -266,12 +271,13 @@ async def test_while_it_refuses_what_runs_goes_on_and_nothing_else_is_begun(
                     await asyncio.open_connection("127.0.0.1", port)
 
 
+@HALVES
 async def test_at_its_exit_what_has_not_come_whole_is_refused_and_who_is_idle_is_left(
-    clients: Clients, settings: Settings
+    clients: Clients, settings: Settings, http_end: int
 ) -> None:
     idle = await clients.http()
     assert await idle.live() == (200, False)
-    async with clients.half_sent() as (http, peer), ending(clients, settings) as draining:
+    async with clients.half_sent(http_end) as (http, peer), ending(clients, settings) as draining:
         assert b"SHUTTING_DOWN" in await trailers(peer)
         assert await http.answer() == (503, True)
         assert await idle.ended() == b""

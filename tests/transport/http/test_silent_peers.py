@@ -206,15 +206,19 @@ async def reads(scope: Scope, receive: Receive, send: Send) -> None:
     await answers(b"hello")(scope, receive, send)
 
 
+HALF_HEAD = GET[:10]
+
+
 @pytest.mark.parametrize(
     ("said", "status"),
     [
+        (HALF_HEAD, b"HTTP/1.1 503 "),
         (BROKEN[:-9], b"HTTP/1.1 503 "),
         (LONG_BEGUN, b"HTTP/1.1 503 "),
         (GET + BROKEN[:-9], b"HTTP/1.1 200 "),
     ],
 )
-async def test_who_is_silent_within_a_body_keeps_no_server_from_its_end(said: bytes, status: bytes) -> None:
+async def test_who_is_silent_within_a_request_keeps_no_server_from_its_end(said: bytes, status: bytes) -> None:
     timeouts = RequestTimeouts(end_s=0.0, look_s=0.01)
     async with http_server(reads, "127.0.0.1", 0, timeouts=timeouts) as server:
         reader, writer = await connect(server)
@@ -232,20 +236,39 @@ async def test_who_is_silent_within_a_body_keeps_no_server_from_its_end(said: by
     assert orjson.loads(body) == {"error": "the server is shutting down", "code": "SHUTTING_DOWN"}
 
 
-async def test_who_goes_on_with_a_body_is_waited_for_and_answered_while_the_server_ends() -> None:
+@pytest.mark.parametrize(
+    ("before", "after"), [(HALF_HEAD, GET[len(HALF_HEAD) :]), (BROKEN[:-9], b"0\r\n\r\n")], ids=["head", "body"]
+)
+async def test_who_goes_on_with_a_request_is_waited_for_and_answered_while_the_server_ends(
+    before: bytes, after: bytes
+) -> None:
     timeouts = RequestTimeouts(end_s=3600.0, look_s=0.01)
     async with http_server(reads, "127.0.0.1", 0, timeouts=timeouts) as server:
         reader, writer = await connect(server)
-        writer.write(BROKEN[:-9])
+        writer.write(before)
         await reaches(lambda: any(connection.pieces for connection in server.connections))
         draining = asyncio.ensure_future(server.drain(3600))
         await asyncio.wait([draining], timeout=0.3)
         assert not draining.done()
-        writer.write(b"0\r\n\r\n")
+        writer.write(after)
         answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert b"\r\nconnection: close\r\n" in answer
         await draining
+        writer.close()
+
+
+@pytest.mark.parametrize("is_ending", [False, True])
+async def test_who_is_silent_within_a_head_that_began_in_a_row_is_answered(*, is_ending: bool) -> None:
+    timeouts = RequestTimeouts(head_s=3600.0 if is_ending else 0.0, end_s=0.0, look_s=0.01)
+    async with http_server(answers(b"hello"), "127.0.0.1", 0, timeouts=timeouts) as server:
+        reader, writer = await connect(server)
+        writer.write(GET + HALF_HEAD)
+        await reader.readuntil(b"hello")
+        if is_ending:
+            async with asyncio.timeout(20):
+                await server.drain(3600)
+        assert (await reader.read()).startswith(b"HTTP/1.1 503 " if is_ending else b"HTTP/1.1 408 ")
         writer.close()
 
 

@@ -241,9 +241,11 @@ class HttpProtocol(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def leave(self) -> None:
-        """Close the connection: after the answer if one is due, else at once."""
+        """Close the connection: after the answer if one is due, or will be as a head has begun, else at once."""
         self._is_leaving = True
-        self.shutdown()
+        will_be_due = self._requests.has_begun and self._requests.is_in_head
+        if self._due() is not None or not will_be_due:
+            self.shutdown()
 
     def cut_off(self) -> None:
         """Close the connection at once."""
@@ -265,11 +267,13 @@ class HttpProtocol(HttpToolsProtocol):
             return
         due = self._due()
         if self._requests.is_in_head:
-            is_awaited = due is None and self.timeout_keep_alive_task is None
+            is_awaited = due is None and (self._requests.has_begun or self.timeout_keep_alive_task is None)
             what, limit_s = ("head", self.cycle), timeouts.head_s
         else:
             is_awaited = not self.flow.read_paused and not self.cycle.waits_to_continue
-            what, limit_s = ("body", self.pieces), timeouts.end_s if self._is_leaving else timeouts.body_s
+            what, limit_s = ("body", self.pieces), timeouts.body_s
+        if self._is_leaving:
+            what, limit_s = ("rest", self.pieces), timeouts.end_s
         if not is_awaited or self.transport.is_closing():
             self._stall.stop()
         elif self._stall.is_overdue(what, now, limit_s):

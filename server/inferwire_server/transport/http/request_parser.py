@@ -65,9 +65,10 @@ class RequestParser:
     """The requests of one connection.
 
     Attributes:
+        has_begun: Whether a request has begun of which more is to come.
         is_in_head: Whether what comes next is of a head.
         parts: How many parts of bodies have come.
-        on_message_begin: Called by httptools, as all that begins with `on_` is.
+        on_url: Called by httptools, as all that begins with `on_` is.
     """
 
     __slots__ = (
@@ -76,16 +77,17 @@ class RequestParser:
         "_received",
         "_told",
         "_unframed",
+        "has_begun",
         "is_in_head",
         "on_header",
-        "on_message_begin",
         "on_url",
         "parts",
     )
 
     def __init__(self, told: Told) -> None:
         self._told = told
-        self.on_message_begin, self.on_url, self.on_header = told.on_message_begin, told.on_url, told.on_header
+        self.on_url, self.on_header = told.on_url, told.on_header
+        self.has_begun = False
         self.is_in_head = True
         self.parts = 0
         self._received = 0
@@ -100,7 +102,7 @@ class RequestParser:
     @property
     def is_in_body(self) -> bool:
         """Whether more is to come of a request that has begun."""
-        return self._parser is not None and not self.is_in_head
+        return self.has_begun and not self.is_in_head
 
     def feed(self, data: bytes | memoryview) -> None:
         """Take in bytes.
@@ -148,8 +150,14 @@ class RequestParser:
         """Ignore what comes."""
         if self._parser is not None:
             self._parser = None
+            self.has_begun = False
             # Else each would keep the other until the garbage collector runs.
-            del self._told, self.on_message_begin, self.on_url, self.on_header
+            del self._told, self.on_url, self.on_header
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        self.has_begun = True
+        self._told.on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Begin a request. If its peer offers another protocol, its head is read again without the offer instead."""
@@ -176,6 +184,7 @@ class RequestParser:
         if self.is_in_head:
             return
         self.is_in_head = True
+        self.has_begun = False
         self._unframed = -self._received
         self._told.on_message_complete()
 

@@ -12,7 +12,7 @@ class RequestTimeouts:
     Attributes:
         head_s: For all of a head, or of what says that it is a session's connection.
         body_s: For any more of a body.
-        end_s: For any more of a body, while the server ends.
+        end_s: For any more of a request, while the server ends.
         answer_s: For it to take any more of an answer.
         look_s: How often these times are checked.
     """
