@@ -110,8 +110,8 @@ async def heard(crew: Crew, *metadata: tuple[str, str]) -> Metadata:
     return tuple(sorted(entry for entry in seen[0] if entry[0] not in ("user-agent", "inferwire-crew")))
 
 
-async def test_another_worker_hears_a_caller_s_key_and_trace_and_nothing_that_it_does_not_read(crew: Crew) -> None:
-    trace = (("traceparent", "00-1"), ("tracestate", "a=1"), ("tracestate", "b=2"))
+async def test_another_worker_hears_a_callers_key_trace_and_id_and_nothing_that_it_does_not_read(crew: Crew) -> None:
+    further = (("traceparent", "00-1"), ("tracestate", "a=1"), ("tracestate", "b=2"), ("x-request-id", "mine"))
     said = await heard(
         crew,
         ("user-agent", "tests"),
@@ -120,14 +120,15 @@ async def test_another_worker_hears_a_caller_s_key_and_trace_and_nothing_that_it
         ("a!", "1"),
         ("long", "a" * 65_000),
         ("inferwire-crew", "forged"),
-        *trace,
+        *further,
     )
-    assert said == (("authorization", "Bearer key"), *trace)
+    assert said == (("authorization", "Bearer key"), *further)
 
 
 @pytest.mark.parametrize("value", ["Bearer \xe9", "a\tb", "a\x7f"])
-async def test_what_is_no_key_and_no_trace_is_not_passed_on(crew: Crew, value: str) -> None:
-    assert await heard(crew, ("authorization", value), ("traceparent", value), ("tracestate", value)) == ()
+async def test_what_is_no_key_no_trace_and_no_id_is_not_passed_on(crew: Crew, value: str) -> None:
+    said = ((name, value) for name in ("authorization", "traceparent", "tracestate", "x-request-id"))
+    assert await heard(crew, *said) == ()
 
 
 async def test_whatever_a_caller_may_say_has_room_in_the_call_of_a_worker(crew: Crew) -> None:

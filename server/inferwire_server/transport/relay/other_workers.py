@@ -13,6 +13,7 @@ import grpc.aio
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError, shutting_down
+from inferwire_server.transport import request_ids
 from inferwire_server.transport.rpc.call_head import Metadata
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import path_of
@@ -20,12 +21,13 @@ from inferwire_server.transport.rpc.methods import path_of
 CREW_METADATA = "inferwire-crew"
 """The metadata entry of a call from one worker to another; its value shows that it is one."""
 
-_PASSED_ON = frozenset({"authorization", "traceparent", "tracestate"})
-"""The entries of a caller's metadata that another worker reads: its key and its trace. Others are left out: they may be
-as long as the limit, or such that gRPC's clients do not send them, and the other worker would not read them."""
+_PASSED_ON = frozenset({"authorization", "traceparent", "tracestate", request_ids.NAME})
+"""The entries of a caller's metadata that another worker reads: its key, its trace and its request's id. Others are
+left out: they may be as long as the limit, or such that gRPC's clients do not send them, and the other worker would not
+read them."""
 
 _CARRIED = re.compile("[ -~]*")
-"""What gRPC's clients send. Neither a key nor a trace has anything else in it."""
+"""What gRPC's clients send. No key, trace or id of a request that is logged has anything else in it."""
 
 _SILENCE_S = 10.0
 """How long a worker that owes an answer may be silent before it is pinged, and how long after that. A process that is
