@@ -223,6 +223,7 @@ def http2_knows_no_calls(found: Import) -> bool:
             f"{SERVER_TRANSPORT}.{name}"
             for name in (
                 "accepting",
+                "connection_age",
                 "stall_timer",
                 "keepalive",
                 "low_water",

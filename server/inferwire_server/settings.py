@@ -191,6 +191,16 @@ class Settings:
         WHOLE,
         Parameter(group=_SOCKETS, validator=_GRPC_MESSAGE, help="Largest gRPC message, in MiB; at most 2047."),
     ] = 256
+    max_connection_age_s: Annotated[
+        float,
+        SECONDS,
+        Parameter(
+            group=_SOCKETS,
+            validator=_NOT_NEGATIVE,
+            help="Seconds after which callers are told to go on with a new connection, which may lead to another "
+            "server; up to a tenth less for each. What runs goes on, and SDK sessions stay. 0 for never.",
+        ),
+    ] = 0.0
     queue_capacity: Annotated[
         int,
         WHOLE,

@@ -12,6 +12,7 @@ from inferwire_server.composition import Composition
 from inferwire_server.crew import Crew
 from inferwire_server.metrics import of_connections
 from inferwire_server.settings import MEBIBYTE, Settings
+from inferwire_server.transport.connection_age import Ages
 from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.http.traced import traced
 from inferwire_server.transport.listening import require_free
@@ -56,6 +57,7 @@ async def listening(
     max_body_bytes = settings.max_http_body_mb * MEBIBYTE
     join_trace = None if server.traces is None else server.traces.join
     app = traced(create_app(server.services, server.metrics.text, max_body_bytes), join_trace)
+    ages = Ages(settings.max_connection_age_s)
     rpc = GrpcOptions(
         settings.host,
         settings.grpc_port,
@@ -65,6 +67,7 @@ async def listening(
         beside=crew.calls,
         tls=tls,
         join_trace=join_trace,
+        ages=ages,
     )
     async with _sessions(server, rpc, crew) as sessions, OtherWorkers(crew) as other_workers:
         front = front_of(crew, app, other_workers, server.services, max_body_bytes)
@@ -75,7 +78,9 @@ async def listening(
             require_free("HTTP", settings.host, settings.http_port)
         async with (
             GrpcServer(server.services, rpc, sessions, front.around, front.calls) as grpc_server,
-            http_server(front.app, settings.host, settings.http_port, shares_port=crew.count > 1, tls=tls) as http,
+            http_server(
+                front.app, settings.host, settings.http_port, shares_port=crew.count > 1, tls=tls, ages=ages
+            ) as http,
         ):
             server.metrics.add(
                 lambda: of_connections(

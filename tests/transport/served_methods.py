@@ -9,6 +9,7 @@ from pathlib import Path
 
 from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Refusals
+from inferwire_server.transport.connection_age import Ages
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.http2.protocol import Http2Timeouts
 from inferwire_server.transport.http2.server import Http2Server
@@ -33,9 +34,10 @@ async def served_methods(
     at: Path | None = None,
     most_message_bytes: int = 1 << 20,
     timeouts: Http2Timeouts | None = None,
+    ages: Ages | None = None,
 ) -> AsyncGenerator[int, None]:
     """Serve methods by their paths, to other workers at a Unix socket if one is given; give the port."""
-    dispatcher = Dispatcher(methods, guard or guard_of(), most_message_bytes)
+    dispatcher = Dispatcher(methods, guard or guard_of(), most_message_bytes, ages)
     server: Http2Server[CallHead] = Http2Server(dispatcher.connect, NOT_HTTP2, timeouts)
     async with server:
         if at is None:

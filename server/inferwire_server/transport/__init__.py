@@ -8,8 +8,8 @@
 Beside them is what several need:
 
 - Connections: how they begin (`listening`, `unix_socket`, `accepting`, and `tls` with `certificate`), how long they
-  sleep while they receive (`low_water`), take turns (`turns`), go on with another protocol (`protocol_switch`), and end
-  (`open_connections`, `draining`).
+  sleep while they receive (`low_water`), take turns (`turns`), go on with another protocol (`protocol_switch`), become
+  old (`connection_age`), and end (`open_connections`, `draining`).
 - Peers that are waited for: one that is silent is pinged (`keepalive`), and one that does not go on with what it has
   begun is given up (`stall_timer`).
 - Calls: whose they are (`peers`, `request_ids`, `trace_context`), what they carry (`raw_inputs`, `compression`),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic
 from typing import Any, cast
 from urllib.parse import unquote
 from weakref import ref
@@ -20,6 +21,7 @@ from uvicorn.server import ServerState
 from inferwire_proto.errors import Code
 from inferwire_server.core.callers import at_host
 from inferwire_server.errors import shutting_down
+from inferwire_server.transport.connection_age import Ages
 from inferwire_server.transport.http.connection import BoundedFlow, Connection
 from inferwire_server.transport.http.cycle import Cycle
 from inferwire_server.transport.http.exchange import EXTENSION, Exchanged
@@ -111,6 +113,8 @@ class HttpSurroundings:
         lose: Called with each that is closed.
         state: The tasks that work for them, and the headers of every answer, as uvicorn keeps them.
         ids: Gives requests their ids.
+        ages: How old connections may become: the answer to a request that comes after that is the last on its
+            connection.
         turns: When a connection goes on whose body has come in more parts than are taken at once.
         is_parting: Whether callers are sent elsewhere: an answer is then the last on its connection.
     """
@@ -118,6 +122,7 @@ class HttpSurroundings:
     settings: Config
     add: Callable[[HttpProtocol], None]
     lose: Callable[[HttpProtocol], None]
+    ages: Ages = field(default_factory=Ages)
     state: ServerState = field(default_factory=ServerState)
     ids: RequestIds = field(default_factory=RequestIds)
     turns: Turns = field(default_factory=Turns)
@@ -131,6 +136,7 @@ class HttpProtocol(HttpToolsProtocol):
     """One connection.
 
     Attributes:
+        age: When it is old.
         pieces: How many times data was received on it.
         cycle: The newest request, which may wait for those before it; nothing before the first.
     """
@@ -142,6 +148,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().__init__(around.settings, around.state, app_state={})
         self._around = around
         self._requests = RequestParser(self)
+        self.age = around.ages.begin(monotonic())
         self.pieces = 0
         self._stall = StallTimer()
         self._is_leaving = False
@@ -351,7 +358,8 @@ class HttpProtocol(HttpToolsProtocol):
             message_event=asyncio.Event(),
             # HTTP/1.0 knows no answer before the answer.
             expect_100_continue=self.expect_100_continue and version != "1.0",
-            keep_alive=not self._around.is_parting and self.parser.should_keep_alive(),
+            keep_alive=not (self._around.is_parting or self.age.is_old(monotonic()))
+            and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
         cycle.connection = self._connection

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from uvicorn import Config
 
 from inferwire_server.transport.accepting import Accepting, speaking
+from inferwire_server.transport.connection_age import Ages
 from inferwire_server.transport.http.protocol import HttpProtocol, HttpSurroundings
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.listening import authority, listen
@@ -38,12 +39,12 @@ _TELLING_S = 0.1
 class HttpServer:
     """A listening server."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, timeouts: RequestTimeouts) -> None:
+    def __init__(self, app: ASGIApp, host: str, port: int, timeouts: RequestTimeouts, ages: Ages) -> None:
         self.host = host
         self.port = port
         self._timeouts = timeouts
         self._connections: OpenConnections[HttpProtocol] = OpenConnections()
-        self._around = HttpSurroundings(_settings(app), self._add, self._connections.discard)
+        self._around = HttpSurroundings(_settings(app), self._add, self._connections.discard, ages)
         self._listening: Accepting | None = None
         self._is_leaving = False
         self._looking: asyncio.TimerHandle | None = None
@@ -152,6 +153,7 @@ async def http_server(
     shares_port: bool = False,
     tls: Tls | None = None,
     timeouts: RequestTimeouts | None = None,
+    ages: Ages | None = None,
 ) -> AsyncGenerator[HttpServer, None]:
     """Serve an application until the block is left; port 0 takes a free one.
 
@@ -162,7 +164,7 @@ async def http_server(
         CannotListen: If the address cannot be bound.
     """
     listener = listen("HTTP", host, port, shares_port=shares_port)
-    server = HttpServer(app, host, listener.getsockname()[1], timeouts or RequestTimeouts())
+    server = HttpServer(app, host, listener.getsockname()[1], timeouts or RequestTimeouts(), ages or Ages())
     try:
         server.listen(listener, tls)
         yield server

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
+from inferwire_server.transport.connection_age import Age
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.flood_limits import FloodLimits
 from inferwire_server.transport.http2.frame_reader import MOST_FRAME_BYTES, FrameReader
@@ -48,6 +49,8 @@ class Trailers(Refused):
 class Connection(Generic[H]):
     """A server's side of a connection, whose peer is told how many bytes of headers a call may have.
 
+    When the connection is old, its peer is told to begin nothing more here.
+
     Headers that are up to `UNPACKED_TIMES` as long open their stream as well: `open_stream` has to refuse them.
 
     Attributes:
@@ -63,6 +66,7 @@ class Connection(Generic[H]):
         open_stream: Open[H],
         on_done: Callable[[], object],
         most_header_bytes: int = MOST_HEADER_BYTES,
+        age: Age | None = None,
     ) -> None:
         self.outflow = Outflow(write)
         self._on_done = on_done
@@ -74,6 +78,7 @@ class Connection(Generic[H]):
         self._block = OpenBlock(most_unpacked_bytes)
         self._most_header_bytes = most_header_bytes
         self.is_greeted = False
+        self._age = age or Age()
         self._is_parting = False
         self._has_settings = False
         self._flood_limits = FloodLimits()
@@ -120,9 +125,12 @@ class Connection(Generic[H]):
     def look(self, now: float, unread: int, stall_s: float) -> None:
         """End streams on which the peer has not gone on for `stall_s`; `unread` bytes are still on their way to it.
 
-        This is called every few seconds, and each time the counts of `flood_limits` begin anew.
+        This is called every few seconds, and each time the counts of `flood_limits` begin anew. From a connection that
+        has become old by now, the peer is sent away.
         """
         self._flood_limits.forget()
+        if self._age.is_old(now):
+            self.part()
         for stream in self._stalls.found(self.streams.open.values(), self.outflow.sent - unread, now, stall_s):
             stream.receiver.take_stall()
 

@@ -11,6 +11,7 @@ import grpc
 from inferwire_proto.errors import Code
 from inferwire_server.core.callers import Caller, of_connection
 from inferwire_server.errors import ServingError
+from inferwire_server.transport.connection_age import Age
 from inferwire_server.transport.http2.frames import ErrorCode
 from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
@@ -36,6 +37,7 @@ class CallSurroundings:
     Attributes:
         peer: Who is at the other end.
         caller: Who it is for turns among callers.
+        age: The connection's.
         calls: The calls that have not ended, also those that their caller has given up.
     """
 
@@ -44,6 +46,7 @@ class CallSurroundings:
     most_message_bytes: int
     most_header_bytes: int
     caller: Caller = field(default_factory=of_connection)
+    age: Age = field(default_factory=Age)
     calls: set[RpcCall] = field(default_factory=set["RpcCall"])
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from time import monotonic
 from weakref import WeakSet
 
 import grpc
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, shutting_down
+from inferwire_server.transport.connection_age import Age, Ages
 from inferwire_server.transport.http2.connection import Connection
 from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES, write_block
 from inferwire_server.transport.http2.outflow import Write
@@ -36,12 +38,15 @@ _NOT_GRPC = write_block([(b":status", b"415")])
 
 
 class Dispatcher:
-    """Begins calls as their headers come, and knows the running ones."""
+    """Begins calls as their headers come, and knows the running ones. Callers' connections have `ages`, if given."""
 
-    def __init__(self, methods: Mapping[str, Method], guard: Guard, most_message_bytes: int) -> None:
+    def __init__(
+        self, methods: Mapping[str, Method], guard: Guard, most_message_bytes: int, ages: Ages | None = None
+    ) -> None:
         self._methods = methods
         self._guard = guard
         self._most_message_bytes = most_message_bytes
+        self._ages = ages or Ages()
         self._connections: WeakSet[CallSurroundings] = WeakSet()
 
     def __repr__(self) -> str:
@@ -49,7 +54,8 @@ class Dispatcher:
 
     def connect(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection."""
-        return self._connect(write, socket, MOST_HEADER_BYTES, self._most_message_bytes)
+        age = self._ages.begin(monotonic())
+        return self._connect(write, socket, MOST_HEADER_BYTES, self._most_message_bytes, age)
 
     def connect_worker(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection on which another process of this server hands on the calls of many callers.
@@ -57,18 +63,18 @@ class Dispatcher:
         That process has checked the size of its callers' headers, so there is room for those that it adds. It has also
         checked how long their messages are, because calls that came over HTTP have another limit.
         """
-        return self._connect(write, socket, MOST_HEADER_BYTES + _FURTHER_HEADER_BYTES, MOST_BYTES)
+        return self._connect(write, socket, MOST_HEADER_BYTES + _FURTHER_HEADER_BYTES, MOST_BYTES, Age())
 
     def _connect(
-        self, write: Write, socket: Http2Protocol[CallHead], most_header_bytes: int, most_message_bytes: int
+        self, write: Write, socket: Http2Protocol[CallHead], most_header_bytes: int, most_message_bytes: int, age: Age
     ) -> Connection[CallHead]:
-        around = CallSurroundings(self._guard, socket.peer, most_message_bytes, most_header_bytes)
+        around = CallSurroundings(self._guard, socket.peer, most_message_bytes, most_header_bytes, age=age)
         self._connections.add(around)
 
         def begin(stream: Stream, head: CallHead) -> Receiver | None:
             return self._begin(stream, head, around)
 
-        return Connection(write, read_head, begin, socket.close, most_header_bytes)
+        return Connection(write, read_head, begin, socket.close, most_header_bytes, age)
 
     def refuse_unbegun(self) -> None:
         """Refuse the calls whose message is not complete yet, as calls are that come once the server is closed."""
@@ -117,6 +123,8 @@ class Dispatcher:
             is_unread = not method.takes_stream
         if self._guard.drain.is_closed:
             return Refusal(stream, self._guard.refuse(shutting_down(), head, around.peer))
+        if method.keeps_connection:
+            around.age.stop()
         call = RpcCall(stream, head, method, around)
         return call.unread() if is_unread else call
 

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -22,6 +22,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 from inferwire_server.open_inference.stubs import grpc_service_pb2
 from inferwire_server.service import Services
+from inferwire_server.transport.connection_age import Ages
 from inferwire_server.transport.http2.server import Http2Server
 from inferwire_server.transport.listening import listen
 from inferwire_server.transport.rpc import health_calls, oip_calls
@@ -81,6 +82,7 @@ class GrpcOptions:
         beside: A further Unix socket on which it listens, for this server's other processes.
         tls: The certificate that the port shows; None for a plain port.
         join_trace: Makes what a call of one message does part of its caller's trace; None if there are no traces.
+        ages: How old connections may become; those of sessions, and of other processes, any age.
     """
 
     host: str = "127.0.0.1"
@@ -91,6 +93,7 @@ class GrpcOptions:
     beside: Path | None = None
     tls: Tls | None = None
     join_trace: JoinTrace | None = None
+    ages: Ages = field(default_factory=Ages)
 
 
 _NOTHING: Mapping[str, RawCall] = {}
@@ -118,7 +121,7 @@ class GrpcServer:
         methods = _methods([*offered, _health_service(self._health)], options.join_trace, around)
         methods |= {path_of(name): Method(call, takes_stream=True, is_keyless=True) for name, call in further.items()}
         guard = Guard(self._drain, services.refusals, services.access)
-        self._dispatcher = Dispatcher(methods, guard, options.max_message_bytes)
+        self._dispatcher = Dispatcher(methods, guard, options.max_message_bytes, options.ages)
         self._server: Http2Server[CallHead] = Http2Server(self._dispatcher.connect, _NOT_HTTP2, other=sockets.other)
         self._open = AsyncExitStack()
         self.port = options.port
@@ -204,7 +207,9 @@ def _offered(services: Services, sockets: SocketSessions, options: GrpcOptions) 
     oip = OipCalls(services, drain, limit)
     return [
         Service(grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"], oip, keyless=oip_calls.KEYLESS),
-        Service(inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference),
+        Service(
+            inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, keeping=frozenset({"Session"})
+        ),
         Service(states_pb2.DESCRIPTOR.services_by_name["StateService"], StateCalls(services, limit)),
         Service(tensors_pb2.DESCRIPTOR.services_by_name["TensorService"], TensorCalls(services, limit)),
         Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),

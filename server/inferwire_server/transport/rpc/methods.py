@@ -60,12 +60,14 @@ class Service:
         unimplemented: Calls that are not offered, each with a sentence that says so.
         keyless: Calls of one message that need no key, where others need one. A caller that shows none is answered as
             if its message were empty.
+        keeping: Calls whose callers own something at this server from then on: their connections never become old.
     """
 
     descriptor: ServiceDescriptor
     calls: object
     unimplemented: Mapping[str, str] = field(default_factory=dict[str, str])
     keyless: frozenset[str] = frozenset()
+    keeping: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -81,11 +83,13 @@ class Method:
         takes_stream: Whether callers send many messages, which are read through the context.
         is_keyless: Whether a call needs no key. A caller that shows none is answered as if its message were empty; a
             method that takes a stream checks by itself who calls.
+        keeps_connection: Whether the connection that a call came on never becomes old.
     """
 
     call: RawCall
     takes_stream: bool = False
     is_keyless: bool = False
+    keeps_connection: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,8 @@ def methods_of(
             call = around(method.full_name, _unary(call))
         if join_trace is not None and not method.client_streaming:
             call = _traced(call, join_trace)
-        yield path_of(method.full_name), Method(call, method.client_streaming, method.name in service.keyless)
+        is_keyless, keeps_connection = method.name in service.keyless, method.name in service.keeping
+        yield path_of(method.full_name), Method(call, method.client_streaming, is_keyless, keeps_connection)
 
 
 def path_of(full_name: str) -> str:
