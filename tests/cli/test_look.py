@@ -42,6 +42,20 @@ def test_what_answers_without_an_end_is_no_server_of_ours() -> None:
             look(endless)
 
 
+def test_what_a_server_says_that_refuses_is_said() -> None:
+    body = b'{"error": "this port speaks TLS alone", "code": "INVALID_INPUT"}'
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+
+    with closing(Front(answer)) as front:
+        refusing = ServerHttp(HttpAddress(HOST, front.port), Credentials())
+        with pytest.raises(InferwireError, match=r"^this port speaks TLS alone$"):
+            look(refusing)
+
+
 @pytest.fixture
 def newer() -> Generator[ServerHttp]:
     """A server that says more of everything than is known of here."""

@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from starlette.responses import Response
 from tests.certificates import Authority, Issued
+from tests.transport.http.connections import reaches
 from tests.transport.key_kinds import KEYS_FOR_GRPC, OTHER_KEYS, PrivateKey, certificate_for
 from tests.transport.session.carriers import GrpcStream, SocketStream
 from tritonclient.grpc.aio import InferenceServerClient, InferInput
@@ -41,6 +42,7 @@ from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import Sockets, listening, tls_of
+from inferwire_server.transport import accepting
 from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.tls import Tls
 
@@ -113,15 +115,32 @@ async def test_grpc_speaks_tls(servers: Sockets, authority: Authority) -> None:
     await client.close()
 
 
-async def test_nothing_is_said_without_tls(servers: Sockets) -> None:
+async def test_nothing_is_said_without_tls_but_that_it_is_needed(servers: Sockets) -> None:
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{servers.http.port}") as client:
-        with pytest.raises(httpx.HTTPError):
-            await client.get("/v2/health/ready")
+        for method in "GET", "POST":
+            answer = await client.request(method, "/v2/health/ready")
+            assert (answer.status_code, answer.headers["connection"]) == (400, "close")
+            assert answer.json()["error"] == "this port speaks TLS alone: its address begins with https://"
+    await reaches(lambda: not servers.http.connections)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{servers.grpc.port}") as channel:
         call: Any = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call(b"", timeout=10)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_who_says_nothing_where_tls_is_spoken_is_closed(
+    servers: Sockets, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accepting, "_FIRST_BYTE_S", 0.05)
+    reader, writer = await asyncio.open_connection("127.0.0.1", servers.http.port)
+    async with asyncio.timeout(20):
+        assert await reader.read() == b""
+    writer.close()
+    _, gone = await asyncio.open_connection("127.0.0.1", servers.http.port)
+    gone.close()
+    async with https(servers, authority) as client:
+        assert (await client.get("/v2/health/ready")).json()["ready"] is True
 
 
 async def test_versions_that_are_broken_are_not_spoken(servers: Sockets, authority: Authority) -> None:

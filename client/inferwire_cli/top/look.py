@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from inferwire.errors import InferwireError
-from inferwire_cli.server_http import UNAUTHENTICATED, ServerHttp
+from inferwire_cli.server_http import ServerHttp
 from inferwire_cli.top.metrics_text import Metrics
 
 TIMEOUT_S = 5.0
@@ -86,10 +86,8 @@ def _get(server: ServerHttp, connection: HTTPConnection, path: str) -> str:
         raise InferwireError(
             f"what answers at {server.address} is no inferwire server: {path} gave more than {_MOST_BYTES >> 20} MiB"
         )
-    if response.status == UNAUTHENTICATED:
-        raise server.refusal(response.status, content)
     if response.status != 200:
-        raise InferwireError(f"what answers at {server.address} is no inferwire server: {path} gave {response.status}")
+        raise server.refusal(response.status, content)
     return content.decode(errors="replace")
 
 

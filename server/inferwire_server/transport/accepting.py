@@ -33,6 +33,12 @@ _AGAIN_S = 0.1
 _QUIET_S = 60.0
 """How long that is not logged again after it was logged."""
 
+_FIRST_BYTE_S = 60.0
+"""How long a peer may say nothing where it is to speak TLS first. A handshake that has begun may take as long."""
+
+_HANDSHAKE = b"\x16"
+"""What TLS begins with."""
+
 LetIn: TypeAlias = Callable[[socket.socket], Coroutine[None, None, None]]
 """Takes care of a connection that has been accepted."""
 
@@ -124,15 +130,38 @@ class Accepting:
             log.warning("new connections have to wait", reason=os.strerror(error.errno or 0))
 
 
-def speaking(new: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None = None) -> LetIn:
-    """Begin a protocol on each connection; with `tls`, once it is encrypted."""
-    return partial(_speak, new, tls)
+New: TypeAlias = Callable[[], asyncio.BaseProtocol]
+"""Makes a protocol for a connection."""
 
 
-async def _speak(
-    new: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None, connection: socket.socket
-) -> None:
-    # This fails if the peer is gone, or does not speak TLS as this side does, which it was told. The loop then closes
-    # the connection.
+def speaking(new: New, tls: ssl.SSLContext | None = None, plain: New | None = None) -> LetIn:
+    """Begin a protocol on each connection; with `tls`, once it is encrypted, or `plain` where its peer speaks none."""
+    return partial(_speak, new, tls, plain if tls is not None else None)
+
+
+async def _speak(new: New, tls: ssl.SSLContext | None, plain: New | None, connection: socket.socket) -> None:
+    # This fails if the peer is gone, or does not speak TLS as this side does, which it was told. The connection is then
+    # closed.
     with suppress(OSError):
+        if plain is not None and not await _begins_tls(connection):
+            new, tls = plain, None
         await asyncio.get_running_loop().connect_accepted_socket(new, connection, ssl=tls)
+
+
+async def _begins_tls(connection: socket.socket) -> bool:
+    """Wait for the first byte, which is left to be received, and say whether TLS begins with it, or nothing comes.
+
+    Raises:
+        OSError: The peer is gone, or has said nothing for too long. The connection is then closed.
+    """
+    loop, has_come = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(connection, has_come.set)
+    try:
+        async with asyncio.timeout(_FIRST_BYTE_S):
+            await has_come.wait()
+        loop.remove_reader(connection)
+        return connection.recv(1, socket.MSG_PEEK) in (_HANDSHAKE, b"")
+    except BaseException:
+        loop.remove_reader(connection)
+        connection.close()
+        raise

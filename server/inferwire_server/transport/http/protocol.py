@@ -74,6 +74,9 @@ _NO_GRPC = _refusal(
     Code.INVALID_INPUT,
     "this is the HTTP port, which takes no HTTP/2: gRPC calls go to the gRPC port, 8001 unless set with --grpc-port",
 )
+_NO_TLS = _refusal(
+    b"400 Bad Request", Code.INVALID_INPUT, "this port speaks TLS alone: its address begins with https://"
+)
 _HTTP2 = b"PRI"
 """The method that HTTP/2 begins with, so that servers of HTTP/1.1 know it."""
 
@@ -444,6 +447,15 @@ class HttpProtocol(HttpToolsProtocol):
             date = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
             self.transport.write(b"%b\r\n%b%b" % (status, date, rest))
         self.transport.close()
+
+
+class PlainHttpProtocol(HttpProtocol):
+    """A connection to a port with TLS whose peer speaks none. It is told so, and nothing else."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take in nothing."""
+        del data
+        self._refuse(_NO_TLS)
 
 
 def _read_no_more(transport: asyncio.Transport) -> None:

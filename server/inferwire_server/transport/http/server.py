@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Collection
 from contextlib import asynccontextmanager
 from email.utils import formatdate
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -16,7 +17,7 @@ from uvicorn import Config
 
 from inferwire_server.transport.accepting import Accepting, speaking
 from inferwire_server.transport.connection_age import Ages
-from inferwire_server.transport.http.protocol import HttpProtocol, HttpSurroundings
+from inferwire_server.transport.http.protocol import HttpProtocol, HttpSurroundings, PlainHttpProtocol
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.listening import authority, listen
 from inferwire_server.transport.open_connections import OpenConnections
@@ -63,7 +64,8 @@ class HttpServer:
         """Take connections at a socket, which is this server's from now on."""
         self._look()
         context = None if tls is None else tls.http
-        self._listening = Accepting(listener, speaking(lambda: HttpProtocol(self._around), context))
+        new, plain = partial(HttpProtocol, self._around), partial(PlainHttpProtocol, self._around)
+        self._listening = Accepting(listener, speaking(new, context, plain))
 
     def part(self) -> None:
         """Have every answer close its connection, so that callers come back by new ones, which lead to other servers.
