@@ -273,9 +273,13 @@ def test_ov_any_of_what_is_true_is_no_number(ov: Any) -> None:
             convert(list)
 
 
+OWN = ("ModelStatus", "OVDict", "RuntimeModel", "Scheduling", "Timeouts", "Timings", "VariableState")
+"""What is exported beside openvino's names and the errors."""
+
+
 def test_top_level_names() -> None:
     for name in inferwire.__all__:
         exported = getattr(inferwire, name)
         is_error = isinstance(exported, type) and issubclass(exported, inferwire.InferwireError)
-        is_own = name in ("OVDict", "RuntimeModel", "Scheduling", "Timings", "VariableState") or is_error
+        is_own = name in OWN or is_error
         assert is_own != hasattr(import_module("openvino"), name), name

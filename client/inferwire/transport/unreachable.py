@@ -64,9 +64,9 @@ def _why(address: str, details: str) -> str:
     if address.startswith(TLS_SCHEME):
         return _why_no_tls(address, details) or _nobody_at(address)
     is_closed = "failed to connect" in details and any(words in details for words in _CLOSED)
-    if is_closed and not address.startswith("unix:") and (tls := _tls_of(address)) is not None:
+    if is_closed and (tls := _tls_of(address)) is not None:
         if tls.protocol != _HTTP2:
-            return f"{_http_at(address)}, and to begin with {TLS_SCHEME}, since the server speaks TLS"
+            return _http_at(address)
         return (
             f"what listens at {address} speaks TLS, and closed the connection of a client without; if it is an "
             f"inferwire server, its address is {TLS_SCHEME}{address}"
@@ -82,14 +82,18 @@ def _nobody_at(address: str) -> str:
 
 
 def _http_at(address: str) -> str:
-    return (
+    said = (
         f"what answers at {address} speaks HTTP/1.1 and not gRPC: it may be an inferwire server's HTTP port; "
         "the address is to have the gRPC port, 8001 unless the server was told otherwise"
     )
+    lacks_tls = not address.startswith(TLS_SCHEME) and _tls_of(address) is not None
+    return f"{said}, and to begin with {TLS_SCHEME}, since the server speaks TLS" if lacks_tls else said
 
 
 def _tls_of(address: str) -> TlsLayer | None:
     """Shake hands with the peer at "host:port", whatever it is, and send it nothing else; None if it speaks no TLS."""
+    if address.startswith("unix:"):
+        return None
     host, port = _place(address)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
