@@ -8,6 +8,15 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
+from inferwire_proto import low_water
+
+
+def be_from_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have connections count as those of another host."""
+    monkeypatch.setattr(low_water, "is_from_here", lambda _: False)
+
 
 def mark_beyond(own_name: tuple[str, int]) -> int:
     """Give the mark of the socket whose peer has this name."""

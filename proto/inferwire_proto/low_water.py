@@ -1,7 +1,8 @@
 """How much has to come on a socket before who waits for it is woken: `LowWater`.
 
 A tensor comes over a network in hundreds of packets, and whoever waits for it would be woken for every few of them.
-Waking costs more than receiving: a thread begins to run, finds a few KB, and sleeps again.
+Waking costs more than receiving: a thread begins to run, finds a few KB, and sleeps again. Between two programs of one
+host there are no packets: what is sent comes in large pieces.
 """
 
 from __future__ import annotations
@@ -59,10 +60,21 @@ class LowWater:
 
 
 def low_water_on(connected: socket.socket | None, *, has_tls: bool = False) -> LowWater:
-    """Make the low-water mark of a connection. Only Linux's TCP is known to heed it in all ways of waiting."""
-    if connected is None or sys.platform != "linux" or connected.family == socket.AF_UNIX:
+    """Make the low-water mark of a connection, which has one if its peer is on another host.
+
+    Only Linux's TCP is known to heed it in all ways of waiting.
+    """
+    if connected is None or sys.platform != "linux" or connected.family == socket.AF_UNIX or is_from_here(connected):
         return LowWater(None)
     return LowWater(partial(_set_mark, connected), has_tls=has_tls)
+
+
+def is_from_here(connected: socket.socket) -> bool:
+    """Whether both ends of a connection have the same address; also where it has ended already."""
+    try:
+        return connected.getsockname()[0] == connected.getpeername()[0]
+    except OSError:
+        return True
 
 
 def _set_mark(connected: socket.socket, mark: int) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import select
 import socket
+import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,14 +22,21 @@ TIMEOUT_S = 10.0
 Pair = tuple[socket.socket, socket.socket]
 
 
-@pytest.fixture
-def pair() -> Iterator[Pair]:
+@contextmanager
+def connected(source: str) -> Generator[Pair]:
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
-        socket.create_connection(listener.getsockname()) as sender,
+        socket.create_connection(listener.getsockname(), source_address=(source, 0)) as sender,
         listener.accept()[0] as receiver,
     ):
         yield sender, receiver
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """Both ends of a connection, of another address each, as those of two hosts have."""
+    with connected("127.0.0.2") as pair:
+        yield pair
 
 
 def is_readable(receiver: socket.socket) -> bool:
@@ -97,6 +106,21 @@ def test_with_tls_a_record_may_have_come_already() -> None:
     (mark,) = marks_for(MOST_BYTES + LEAST_BYTES, has_tls=True)
     assert mark <= MOST_BYTES + LEAST_BYTES - record
     assert marks_for(record + LEAST_BYTES, has_tls=True) == []
+
+
+def test_a_connection_within_the_host_has_none() -> None:
+    with connected("127.0.0.1") as (_, receiver):
+        low_water_on(receiver).expect(10 * MOST_BYTES)
+        assert receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
+
+
+def test_a_connection_that_has_ended_already_has_none(pair: Pair) -> None:
+    sender, receiver = pair
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sender.close()
+    select.select([receiver], [], [], TIMEOUT_S)
+    low_water_on(receiver).expect(10 * MOST_BYTES)
+    assert receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
 
 
 def test_a_unix_socket_has_none(tmp_path: Path) -> None:

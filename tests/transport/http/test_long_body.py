@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
-from tests.low_water import mark_beyond
+from tests.low_water import be_from_elsewhere, mark_beyond
 from tests.transport.http.connections import GET, a_go_of_the_loop, answers, connect, is_gone, raw, reaches
 
 from inferwire_proto.frames import SCRATCH_BYTES
@@ -100,7 +100,8 @@ async def test_a_long_body_is_received_where_it_stays(size: int, cut: int) -> No
     assert is_in_its_place(app.bodies[0])
 
 
-async def test_the_server_sleeps_until_a_good_part_of_a_long_body_has_come() -> None:
+async def test_the_server_sleeps_until_a_good_part_of_a_long_body_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_from_elsewhere(monkeypatch)
     async with http_server(App(), "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
         own_name = writer.get_extra_info("sockname")
@@ -116,7 +117,8 @@ async def test_the_server_sleeps_until_a_good_part_of_a_long_body_has_come() -> 
         writer.close()
 
 
-async def test_behind_a_long_body_the_server_hears_of_every_byte() -> None:
+async def test_behind_a_long_body_the_server_hears_of_every_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_from_elsewhere(monkeypatch)
     async with http_server(App(), "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
         for piece in (head(BODY), BODY[:100_000], BODY[100_000:]):

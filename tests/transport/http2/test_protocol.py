@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.ipv6 import NEEDS_IPV6
-from tests.low_water import mark_beyond
+from tests.low_water import be_from_elsewhere, mark_beyond
 from tests.transport.http.connections import reaches
 from tests.transport.http2.socket_peer import MUCH, NOT_HTTP2, PREFACE, Calls, Peer, connected
 from tests.transport.http2.wire import (
@@ -633,7 +633,16 @@ def test_a_connection_that_is_cut_off_is_not_closed_as_well(slow: tuple[SlowTran
     assert transport.ends == 0
 
 
-async def test_a_connection_sleeps_until_a_good_part_of_a_frame_of_data_has_come(calls: Calls, peer: Peer) -> None:
+async def test_a_connection_sleeps_until_a_good_part_of_a_frame_of_data_has_come(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    be_from_elsewhere(monkeypatch)
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        async with listening(calls, listener) as peer:
+            await _receive_in_parts(calls, peer)
+
+
+async def _receive_in_parts(calls: Calls, peer: Peer) -> None:
     await peer.greet()
     content = bytes(range(256)) * 400
     sent = headers(1) + frame(frames.DATA, END_STREAM, 1, content)

@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
-from tests.low_water import mark_beyond
+from tests.low_water import be_from_elsewhere, mark_beyond
 from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, SocketStream, joined, until
 from tests.transport.session.driven import MOST_BYTES, Clock, execution, row
 
@@ -113,7 +113,12 @@ async def test_what_follows_the_preface_may_come_with_it(connect: Connect) -> No
     assert (results[1][1], results[2][1]) == ([row(2)], [row(3, 10_000)])
 
 
-async def test_the_server_sleeps_until_a_good_part_of_a_large_message_has_come(stream: SocketStream) -> None:
+async def test_the_server_sleeps_until_a_good_part_of_a_large_message_has_come(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    be_from_elsewhere(monkeypatch)
+    stream = await connect()
+    await stream.open()
     own_name = stream.writer.get_extra_info("sockname")
     message = joined(pb.SessionRequest(executions=[execution(1, rows=20_000)]), [row(1, 20_000)])
     framed = frames.header(Kind.MESSAGE, len(message)) + message

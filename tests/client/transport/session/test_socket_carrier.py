@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.client.interrupt import Interrupt
 from tests.client.transport.session.peer import END, TIMEOUT_S, Peer, Place
-from tests.low_water import mark_beyond
+from tests.low_water import be_from_elsewhere, mark_beyond
 
 import inferwire as ov
 from inferwire.transport.session.carriers import Pieces
@@ -157,7 +157,10 @@ def test_when_all_is_said_the_server_hears_it_and_then_ends_it(open_peer: Callab
     assert peer.socket.recv(1) == b"", "the carrier is to close its socket"
 
 
-def test_who_receives_sleeps_until_a_good_part_of_a_large_message_has_come(open_peer: Callable[..., Peer]) -> None:
+def test_who_receives_sleeps_until_a_good_part_of_a_large_message_has_come(
+    open_peer: Callable[..., Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    be_from_elsewhere(monkeypatch)
     peer = open_peer()
     content = bytes(range(256)) * 2000
     framed = frames.header(Kind.MESSAGE, len(content)) + content
