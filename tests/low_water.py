@@ -15,7 +15,12 @@ from inferwire_proto import low_water
 
 def be_from_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have connections count as those of another host."""
-    monkeypatch.setattr(low_water, "is_from_here", lambda _: False)
+
+    def is_from_here(connected: socket.socket) -> bool:
+        del connected
+        return False
+
+    monkeypatch.setattr(low_water, "is_from_here", is_from_here)
 
 
 def mark_beyond(own_name: tuple[str, int]) -> int:
