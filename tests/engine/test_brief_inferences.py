@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import get_ident
 
@@ -186,27 +187,24 @@ async def test_all_of_one_turn_run_on_the_loop_however_many_slots_there_are() ->
         assert set(rig.threads) == {get_ident()}
 
 
-async def test_how_long_a_brief_inference_took_does_not_count_its_wait_for_the_loop() -> None:
-    def compute_for_a_second(tensor: Tensor) -> Tensor:
-        rig.now += 1.0
-        return tensor
+def taking_a_second(rig: Rig, tensor: Tensor) -> Tensor:
+    rig.now += 1.0
+    return tensor
 
+
+async def test_how_long_a_brief_inference_took_does_not_count_its_wait_for_the_loop() -> None:
     async with a_rig() as rig:
         await rig.learn()
-        rig.compute = compute_for_a_second
+        rig.compute = partial(taking_a_second, rig)
         both = [rig.submit(Work((ROW,), (0,)))[1] for _ in range(2)]
         assert [(await end).timings for end in both] == [Timings(0.0, 1.0, 1.0), Timings(1.0, 1.0, 2.0)]
         assert rig.device.tally("m").runs[1].seconds == 2.0
 
 
 async def test_a_stack_on_the_loop_is_not_charged_for_the_turns_of_others_between_its_own() -> None:
-    def compute_for_a_second(tensor: Tensor) -> Tensor:
-        rig.now += 1.0
-        return tensor
-
     async with a_rig() as rig:
         await rig.learn()
-        rig.compute = compute_for_a_second
+        rig.compute = partial(taking_a_second, rig)
         both = [rig.submit(Work((stack_of(3),), (0,), executions=3, one_by_one=True))[1] for _ in range(2)]
         assert [(await end).timings for end in both] == [Timings(5.0, 1.0, 6.0)] * 2
         assert rig.device.tally("m").runs[1].seconds == 6.0
