@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from inferwire_proto import low_water
+from inferwire_proto.host import low_water
 
 
 def be_from_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

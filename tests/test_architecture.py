@@ -169,6 +169,12 @@ def contract_knows_nobody(found: Import) -> bool:
     )
 
 
+def shared_use_of_the_host_knows_no_wire(found: Import) -> bool:
+    """Let what both sides do alike with their machines know nothing of the contract's messages and tables."""
+    host = "inferwire_proto.host"
+    return lies_in(found.importer, host) and found.is_of("inferwire_proto") and not found.is_of(host)
+
+
 def sides_never_meet(found: Import) -> bool:
     """Let client and server share the contract and nothing else."""
     other_sides = {"inferwire": "inferwire_server", "inferwire_server": "inferwire"}
@@ -299,6 +305,7 @@ Rule = Callable[[Import], bool]
 
 RULES: tuple[Rule, ...] = (
     contract_knows_nobody,
+    shared_use_of_the_host_knows_no_wire,
     sides_never_meet,
     client_needs_three_packages,
     client_layers_know_those_below,
@@ -392,6 +399,7 @@ def test_every_package_is_read() -> None:
 
 VIOLATIONS: tuple[tuple[Rule, str, str], ...] = (
     (contract_knows_nobody, "inferwire_proto.errors", "import grpc"),
+    (shared_use_of_the_host_knows_no_wire, "inferwire_proto.host.flags", "from inferwire_proto.errors import Code"),
     (sides_never_meet, "inferwire.core", "from inferwire_server.settings import Settings"),
     (sides_never_meet, "inferwire_server.service", "from inferwire import Tensor"),
     (client_needs_three_packages, "inferwire.tensors.tensor", "import ml_dtypes"),

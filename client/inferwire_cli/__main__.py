@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from inferwire_proto.ending_signals import end_at_once
+from inferwire_proto.host.ending_signals import end_at_once
 
 
 def main(words: list[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
 from inferwire_cli.extras import MissingExtraError, needs_extra
 from inferwire_cli.streams import complain, flush_or_forget
-from inferwire_proto.ending_signals import end_at_once
+from inferwire_proto.host.ending_signals import end_at_once
 
 
 def run(words: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from inferwire_cli.exit_codes import MISUSE
 from inferwire_cli.infer import infer
 from inferwire_cli.models import load, models, unload
 from inferwire_cli.top import top
-from inferwire_proto.flags import environment
+from inferwire_proto.host.flags import environment
 
 HELP = """OpenVINO inference on another machine, through the API its users already know.
 

@@ -10,7 +10,7 @@ from secrets import token_hex
 from typing import BinaryIO
 
 from inferwire_cli.terminal import CommandError, MisuseError
-from inferwire_proto.bounded_files import why_not_read
+from inferwire_proto.host.bounded_files import why_not_read
 
 
 def check_target(flag: str, path: Path, suffixes: Sequence[str]) -> None:

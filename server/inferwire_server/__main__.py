@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferwire_proto.ending_signals import end_at_once
+from inferwire_proto.host.ending_signals import end_at_once
 
 if __name__ == "__main__":
     end_at_once("SIGINT", "SIGTERM")  # until it handles them itself
@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import structlog
 
-from inferwire_proto.flags import environment, not_settings
+from inferwire_proto.host.flags import environment, not_settings
 from inferwire_server import logs
 from inferwire_server.process import run_worker
 from inferwire_server.settings import Settings

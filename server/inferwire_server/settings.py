@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter, validators
 
-from inferwire_proto.flags import PATH, PATHS, SECONDS, WHOLE
+from inferwire_proto.host.flags import PATH, PATHS, SECONDS, WHOLE
 from inferwire_server.core.limits import MOST_SLOTS
 from inferwire_server.log_options import LogFormat, LogLevel
 

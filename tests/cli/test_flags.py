@@ -12,7 +12,7 @@ from cyclopts import App, CycloptsError
 from inferwire.transport.address import ENVIRONMENT_VARIABLE
 from inferwire.transport.credentials import API_KEY_VARIABLE, ROOT_CERTIFICATES_VARIABLE
 from inferwire_cli.commands import run_command
-from inferwire_proto.flags import OF_CALLERS, environment, not_settings
+from inferwire_proto.host.flags import OF_CALLERS, environment, not_settings
 from inferwire_server.__main__ import run
 from inferwire_server.settings import Settings
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from cyclopts import App
 
-from inferwire_proto.flags import ENV_PREFIX, environment
+from inferwire_proto.host.flags import ENV_PREFIX, environment
 from inferwire_server.settings import Settings
 
 DEFAULTS = Settings()

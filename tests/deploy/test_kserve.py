@@ -17,7 +17,7 @@ from tests.deploy.serve_settings import VARIABLES, settings_of
 
 import inferwire as ov
 from inferwire_cli.server_process import running_server
-from inferwire_proto.flags import ENV_PREFIX
+from inferwire_proto.host.flags import ENV_PREFIX
 from inferwire_server.from_settings import check, repository_of
 from inferwire_server.settings import Settings
 

@@ -16,7 +16,7 @@ import pytest
 from tests.deploy.manifests import DEPLOY, kubernetes, read
 from tests.deploy.serve_settings import DEFAULTS, VARIABLES, settings_of
 
-from inferwire_proto.flags import ENV_PREFIX
+from inferwire_proto.host.flags import ENV_PREFIX
 
 DOCKERFILE = (DEPLOY.parent / "Dockerfile").read_text()
 IMAGE_VARIABLES = re.findall(rf"\b({ENV_PREFIX}\w+)=", DOCKERFILE)

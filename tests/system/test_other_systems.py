@@ -40,7 +40,7 @@ from pathlib import Path
 import numpy as np
 import inferwire as ov
 from inferwire.transport.lent_memory import new_memory
-from inferwire_proto.bounded_files import read_bounded
+from inferwire_proto.host.bounded_files import read_bounded
 
 address, model = sys.argv[1:]
 row = np.zeros((1, 64), np.float32)

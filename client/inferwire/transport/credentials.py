@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inferwire.transport.address import Address
-from inferwire_proto.bounded_files import read_bounded
+from inferwire_proto.host.bounded_files import read_bounded
 
 API_KEY_VARIABLE = "INFERWIRE_API_KEY"
 ROOT_CERTIFICATES_VARIABLE = "INFERWIRE_ROOT_CERTIFICATES"

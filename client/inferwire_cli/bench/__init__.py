@@ -10,7 +10,7 @@ from cyclopts import Parameter, validators
 from inferwire_cli.extras import needs_extra
 from inferwire_cli.infer import BgrOption, InputOption, MeanOption, ScaleOption
 from inferwire_cli.options import AddressOption, HttpAddressOption, JsonOption, RootCertificatesOption, VersionOption
-from inferwire_proto.flags import PATH, SECONDS, WHOLE
+from inferwire_proto.host.flags import PATH, SECONDS, WHOLE
 
 _POSITIVE = validators.Number(gt=0)
 _CONCURRENCY = validators.Number(gt=0, lte=16384)

@@ -12,7 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from inferwire_cli.extras import needs_extra
-from inferwire_proto.flags import PATH
+from inferwire_proto.host.flags import PATH
 
 
 def demo(

@@ -20,7 +20,7 @@ from inferwire_cli.exit_codes import FAILED, INTERRUPTED
 from inferwire_cli.extras import needs_linux
 from inferwire_cli.server_process import ServerProcess, ServerProcessError, running_server
 from inferwire_cli.terminal import ending_in_a_code
-from inferwire_proto.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
 
 CLASSES = 1000
 """How many classes the model tells apart."""

@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter, validators
 
 from inferwire_cli.extras import needs_extra
 from inferwire_cli.options import AddressOption, RootCertificatesOption, VersionOption
-from inferwire_proto.flags import PATH, WHOLE
+from inferwire_proto.host.flags import PATH, WHOLE
 
 PICTURES = Group("Pictures", sort_key=1)
 

@@ -13,7 +13,7 @@ from inferwire.graph.described import PortDescription
 from inferwire.values.partial_shape import PartialShape
 from inferwire_cli.infer.elements import Array, typed
 from inferwire_cli.terminal import CommandError, MisuseError
-from inferwire_proto.bounded_files import why_not_read
+from inferwire_proto.host.bounded_files import why_not_read
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 

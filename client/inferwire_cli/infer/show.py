@@ -21,7 +21,7 @@ from inferwire_cli.infer.values import notes, read_inputs, require_all
 from inferwire_cli.named_model import named_model
 from inferwire_cli.named_server import NamedServer, named_server
 from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console
-from inferwire_proto.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
 
 
 @dataclass(frozen=True, slots=True)

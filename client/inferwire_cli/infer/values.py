@@ -17,7 +17,7 @@ from inferwire.values.types import Type
 from inferwire_cli.infer.elements import MOST_BYTES, Array, byte_size, texts, typed, why_too_large
 from inferwire_cli.infer.pictures import SUFFIXES, PixelOptions, read_picture
 from inferwire_cli.terminal import CommandError, MisuseError
-from inferwire_proto.bounded_files import read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import read_bounded, why_not_read
 
 _MOST_JSON_BYTES = 256 << 20
 """The largest JSON that is read: it takes ten times as much memory."""

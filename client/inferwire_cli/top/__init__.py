@@ -8,7 +8,7 @@ from cyclopts import Parameter, validators
 
 from inferwire_cli.extras import needs_extra
 from inferwire_cli.options import AddressOption, HttpAddressOption, RootCertificatesOption
-from inferwire_proto.flags import SECONDS
+from inferwire_proto.host.flags import SECONDS
 
 
 def top(

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from inferwire_proto import strings
-from inferwire_proto.integers import INT64_MAX
+from inferwire_server.core.limits import INT64_MAX
 from inferwire_server.core.tensors import LARGE, MOST_DIMENSIONS, Tensor, describe, write_shape
 from inferwire_server.errors import ServingError, invalid_input
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inferwire_proto.bounded_files import read_bounded
+from inferwire_proto.host.bounded_files import read_bounded
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.errors import ServingError, invalid_input
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import cast
 
-from inferwire_proto.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
 from inferwire_server.repository.setting_values import UnfitError
 
 

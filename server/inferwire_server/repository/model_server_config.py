@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from inferwire_proto.bounded_files import read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import read_bounded, why_not_read
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at

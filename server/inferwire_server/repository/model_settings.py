@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from inferwire_proto.bounded_files import read_bounded, why_not_read
 from inferwire_proto.errors import Code
+from inferwire_proto.host.bounded_files import read_bounded, why_not_read
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batch_options import NAMES, BatchOptions
 from inferwire_server.core.limits import MOST_SLOTS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inferwire_proto.bounded_files import read_bounded, why_not_read
 from inferwire_proto.errors import Code
+from inferwire_proto.host.bounded_files import read_bounded, why_not_read
 from inferwire_server.errors import ServingError
 from inferwire_server.open_inference.config_file import FileConfig, read_config_file
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from inferwire_proto.low_water import LowWater, low_water_on
+from inferwire_proto.host.low_water import LowWater, low_water_on
 
 
 def low_water_of(transport: asyncio.BaseTransport) -> LowWater:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from inferwire_proto.bounded_files import read_bounded
+from inferwire_proto.host.bounded_files import read_bounded
 from inferwire_server.errors import invalid_input
 from inferwire_server.transport.certificate import ends_at, is_for_grpc
 

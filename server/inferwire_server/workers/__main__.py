@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferwire_proto.ending_signals import end_at_once, hold_back
+from inferwire_proto.host.ending_signals import end_at_once, hold_back
 
 if __name__ == "__main__":
     # A service manager such as systemd sends the signal that stops a service to each of its processes. The lead gets

@@ -22,7 +22,7 @@ from tests.low_water import be_from_elsewhere, mark_beyond
 from tests.transport.http.connections import GET, a_go_of_the_loop, answers, connect, is_gone, raw, reaches
 
 from inferwire_proto.frames import SCRATCH_BYTES
-from inferwire_proto.low_water import MOST_BYTES, LowWater
+from inferwire_proto.host.low_water import MOST_BYTES, LowWater
 from inferwire_server.transport.http import long_body
 from inferwire_server.transport.http.bodies import read_body, read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch

@@ -29,7 +29,7 @@ from tests.transport.http2.wire import (
     headers,
 )
 
-from inferwire_proto.low_water import MOST_BYTES
+from inferwire_proto.host.low_water import MOST_BYTES
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frames import END_STREAM, ErrorCode, frame
 from inferwire_server.transport.http2.protocol import Http2Protocol

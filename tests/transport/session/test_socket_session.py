@@ -23,8 +23,8 @@ from tests.transport.session.driven import MOST_BYTES, Clock, execution, row
 from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import PREFACE, Kind
+from inferwire_proto.host.low_water import MOST_BYTES as MOST_AWAITED_BYTES
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
-from inferwire_proto.low_water import MOST_BYTES as MOST_AWAITED_BYTES
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.crew import Crew
 from inferwire_server.engine.brief_slot import TRIALS

@@ -29,9 +29,9 @@ from inferwire.transport.session.tls_layer import TlsLayer
 from inferwire.transport.timeouts import Timeouts
 from inferwire_proto import frames
 from inferwire_proto.frames import FrameReader, Kind, MalformedFrame
+from inferwire_proto.host.low_water import low_water_on
+from inferwire_proto.host.unix_sockets import make_room
 from inferwire_proto.inferwire.v1.types_pb2 import Error
-from inferwire_proto.low_water import low_water_on
-from inferwire_proto.unix_sockets import make_room
 
 if sys.platform != "win32":
     from inferwire.transport.session.socket_waits import WAITS

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from inferwire_proto.frames import scratch
-from inferwire_proto.low_water import LowWater
+from inferwire_proto.host.low_water import LowWater
 from inferwire_server.transport.http.exchange import Body
 
 LONG = 64 * 1024

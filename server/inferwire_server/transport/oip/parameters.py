@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from inferwire_proto.integers import INT64_MAX
+from inferwire_server.core.limits import INT64_MAX
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.names import check_name
 from inferwire_server.service.values import SequenceCall

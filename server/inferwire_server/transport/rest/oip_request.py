@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import orjson
 
 from inferwire_proto.element_types import ElementType
-from inferwire_proto.integers import INT64_MAX
+from inferwire_server.core.limits import INT64_MAX
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedTensor, Wanted

@@ -10,7 +10,7 @@ from dataclasses import replace
 from time import monotonic
 
 from inferwire_proto import frames
-from inferwire_proto.unix_sockets import make_room
+from inferwire_proto.host.unix_sockets import make_room
 from inferwire_server.service import Services
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.keepalive import PeerTimeouts

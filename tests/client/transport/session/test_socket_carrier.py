@@ -21,8 +21,8 @@ from inferwire.transport.session.socket_carrier import MOST_JOINED
 from inferwire_proto import frames
 from inferwire_proto.errors import Code
 from inferwire_proto.frames import Kind, MalformedFrame
+from inferwire_proto.host.low_water import LEAST_BYTES, MOST_BYTES
 from inferwire_proto.inferwire.v1 import types_pb2
-from inferwire_proto.low_water import LEAST_BYTES, MOST_BYTES
 
 
 @pytest.mark.parametrize(

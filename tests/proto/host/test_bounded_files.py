@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inferwire_proto.bounded_files import read_bounded
+from inferwire_proto.host.bounded_files import read_bounded
 
 pytestmark = pytest.mark.timeout(60, method="signal")
 """Who waits for a pipe for ever fails, and does not end the run."""

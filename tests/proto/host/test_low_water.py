@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from inferwire_proto.low_water import LEAST_BYTES, MOST_BYTES, LowWater, low_water_on
+from inferwire_proto.host.low_water import LEAST_BYTES, MOST_BYTES, LowWater, low_water_on
 
 TIMEOUT_S = 10.0
 

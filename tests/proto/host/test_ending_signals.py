@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 BY_SIGNAL = """
-from inferwire_proto.ending_signals import end_at_once, hold_back
+from inferwire_proto.host.ending_signals import end_at_once, hold_back
 {call}
 import os, signal, sys
 os.kill(os.getpid(), signal.SIGTERM)
