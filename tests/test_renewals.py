@@ -16,7 +16,7 @@ from tests.certificates import Authority
 from tests.transport.key_kinds import KEYS_FOR_GRPC, certificate_for
 
 from inferwire_server.engine.fake_backend import FakeBackend
-from inferwire_server.metrics import of_renewals
+from inferwire_server.metrics.server import of_renewals
 from inferwire_server.renewals import Renewals
 from inferwire_server.server import Composition, compose
 from inferwire_server.settings import Settings

@@ -12,7 +12,8 @@ from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.gil_thread import GilThread
-from inferwire_server.metrics import Metrics, of_tallies
+from inferwire_server.metrics.jobs import of_tallies
+from inferwire_server.metrics.scraping import Metrics
 from inferwire_server.repository.catalogue import Served
 from inferwire_server.tallies import KEPT_S, Tallies
 

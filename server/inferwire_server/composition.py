@@ -38,18 +38,11 @@ from inferwire_server.host.api_key_file import read_api_keys
 from inferwire_server.host.blobs import BlobStore
 from inferwire_server.host.own_folder import temporary_files_for
 from inferwire_server.host.shared_segments import SharedSegments
-from inferwire_server.metrics import (
-    Metrics,
-    of_build,
-    of_models,
-    of_occupancies,
-    of_polling,
-    of_refusals,
-    of_results,
-    of_sessions,
-    of_storage,
-    of_tallies,
-)
+from inferwire_server.metrics.callers import of_refusals, of_results, of_sessions, of_storage
+from inferwire_server.metrics.jobs import of_tallies
+from inferwire_server.metrics.load import of_occupancies
+from inferwire_server.metrics.scraping import Metrics
+from inferwire_server.metrics.server import of_build, of_models, of_polling
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.entries import as_utf8
 from inferwire_server.repository.loader import Loader

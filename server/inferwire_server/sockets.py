@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from inferwire_server.composition import Composition
 from inferwire_server.crew import Crew
-from inferwire_server.metrics import of_connections
+from inferwire_server.metrics.callers import of_connections
 from inferwire_server.settings import MEBIBYTE, Settings
 from inferwire_server.transport.connection_age import Ages
 from inferwire_server.transport.http.server import HttpServer, http_server

@@ -13,7 +13,7 @@ from tests.deploy.expressions import RULES, LabelsOf, grouped
 
 from inferwire_server.crew import ALONE
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
-from inferwire_server.metrics import of_renewals
+from inferwire_server.metrics.server import of_renewals
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening

@@ -18,7 +18,9 @@ from inferwire_server.composition import Composition
 from inferwire_server.core.scheduling.lane import ModelKey
 from inferwire_server.crew import ALONE
 from inferwire_server.gil_thread import GilThread
-from inferwire_server.metrics import Metrics, of_renewals, of_tallies
+from inferwire_server.metrics.jobs import of_tallies
+from inferwire_server.metrics.scraping import Metrics
+from inferwire_server.metrics.server import of_renewals
 from inferwire_server.renewals import Renewals
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening

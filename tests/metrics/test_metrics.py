@@ -23,7 +23,11 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError
 from inferwire_server.gil_thread import GilThread
-from inferwire_server.metrics import Metrics, of_models, of_occupancies, of_refusals, of_renewals, of_tallies
+from inferwire_server.metrics.callers import of_refusals
+from inferwire_server.metrics.jobs import of_tallies
+from inferwire_server.metrics.load import of_occupancies
+from inferwire_server.metrics.scraping import Metrics
+from inferwire_server.metrics.server import of_models, of_renewals
 from inferwire_server.repository.catalogue import Served
 from inferwire_server.tallies import Tallies
 
