@@ -25,11 +25,12 @@ from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.stacks import results
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.brief_slot import STRIKES, TRIALS
-from inferwire_server.engine.device import TURN_S, Device
+from inferwire_server.engine.device import Device
 from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.opening import Opened
+from inferwire_server.engine.runner import TURN_S
 from inferwire_server.errors import ServingError
 from inferwire_server.tallies import Tallies
 

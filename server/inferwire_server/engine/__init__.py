@@ -1,7 +1,7 @@
 """The execution: compiled models, their slots, and a queue for each device; what runs them is behind `backend`.
 
-- The `engine` has the devices and the `models`. A `device` carries out what its scheduler decides, on the threads of a
-  `thread_pool`; `placed_model` is what it knows of each model.
+- The `engine` has the devices and the `models`. A `device` carries out what its scheduler decides; `placed_model` is
+  what it knows of each model, and its `runner` has the loop or a thread of a `thread_pool` do the work.
 - `opening` makes a model ready to run: it is compiled, checked and warmed up. `row_ports` and `row_check` say whether
   its rows may be batched; `picture_models` decode pictures before it, with `picture_decoder`.
 - `model_slots` are a model's slots, `brief_slot` is the one on the event loop, and `slot_runs` what a slot does with

@@ -1,18 +1,15 @@
-"""One physical device: its scheduler, and the slots and threads that carry out what it decides."""
+"""One physical device: its scheduler, and the slots that carry out what it decides."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
 
 import structlog
 
-from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.bindings import Binding
 from inferwire_server.core.scheduling.effects import Drained, Effect, End, Start, Stop, Unbound
 from inferwire_server.core.scheduling.job import Job, Work
@@ -21,40 +18,17 @@ from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import Tally, TallyOf
 from inferwire_server.core.taken import Taken
-from inferwire_server.engine.brief_slot import LOOP, THREAD, Where
+from inferwire_server.engine.brief_slot import LOOP
 from inferwire_server.engine.freeing import Freeing, resolve
-from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.opening import Opened
 from inferwire_server.engine.placed_model import PlacedModel
+from inferwire_server.engine.runner import Runner, Running
 from inferwire_server.engine.slot_runs import SlotRun
-from inferwire_server.engine.thread_pool import NoThread, ThreadPool
 from inferwire_server.errors import ServingError
 
 T = TypeVar("T")
 
 log = structlog.stdlib.get_logger()
-
-TURN_S = 0.0005
-"""How long the inferences of one stack may hold the event loop before its other callbacks have a turn."""
-
-_ENDED = object()
-"""What comes after the last step of a run."""
-
-
-@dataclass(eq=False, slots=True)
-class _Running:
-    """What a slot of a model is running, and where.
-
-    Attributes:
-        began_at: When it began; later by as long as it has waited for the loop.
-    """
-
-    model: ModelKey
-    slots: ModelSlots
-    number: int
-    where: Where
-    run: SlotRun
-    began_at: float
 
 
 class Device:
@@ -76,9 +50,9 @@ class Device:
         self._tally_of = tally_of
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._threads = ThreadPool(f"slot-{name}")
+        self._runner = Runner(name, clock, scheduler.take_place, self._report)
         self._placed: dict[ModelKey, PlacedModel] = {}
-        self._running: dict[tuple[ModelKey, int], _Running] = {}
+        self._running: dict[tuple[ModelKey, int], Running] = {}
         self._drained: dict[ModelKey, asyncio.Future[None]] = {}
         # A timer that uvloop was given for a time in the past has no `when`: so `_due_at` is kept beside it.
         self._timer: asyncio.Handle | None = None
@@ -231,7 +205,7 @@ class Device:
         """End the threads. All jobs must have ended before."""
         if self._timer is not None:
             self._timer.cancel()
-        self._threads.close()
+        self._runner.close()
         self.freeing.close()
 
     def _run_gathered(self) -> None:
@@ -302,65 +276,18 @@ class Device:
         if placed.is_on_loop is not (where is LOOP):
             placed.is_on_loop = where is LOOP
             self._scheduler.set_brief(model, placed.is_on_loop)
-        running = _Running(model, slots, number, where, SlotRun(slot, jobs), self._clock())
+        run = SlotRun(slot, jobs)
+        running = Running(model, slots, number, where, run, run.steps(), self._clock())
         self._running[model, number] = running
-        steps = running.run.steps()
         if where is not LOOP:
-            self._hand_over(running, steps)
+            self._runner.hand_over(running)
         elif at_once:
-            self._go_on(running, steps, running.began_at)
+            self._runner.go_on(running, running.began_at)
         else:
             # In a later turn of the loop: `submit` is to return before `on_end` is called.
-            self._loop.call_soon(self._go_on, running, steps, running.began_at)
+            self._loop.call_soon(self._runner.go_on, running, running.began_at)
 
-    def _hand_over(self, running: _Running, steps: Iterator[None]) -> None:
-        """Have a thread run the steps. The run takes one of the device's places, even if it was expected to be brief.
-
-        If there is no thread for it, its jobs fail and its slot is free again.
-        """
-        self._scheduler.take_place(running.model, running.number)
-        try:
-            self._threads.run(partial(self._run_on_thread, running, steps))
-        except NoThread as error:
-            log.error("an inference has no thread", device=self.name, model=str(running.model), reason=str(error))
-            reason = f"no thread could be started for the inference: {error}"
-            running.run.fail(ServingError(Code.INTERNAL, reason))
-            # In a later turn of the loop: `submit` is to return before `on_end` is called.
-            self._loop.call_soon(self._report, running)
-
-    def _run_on_thread(self, running: _Running, steps: Iterator[None]) -> None:
-        for _ in steps:
-            pass
-        self._loop.call_soon_threadsafe(self._report_from_thread, running)
-
-    def _report_from_thread(self, running: _Running) -> None:
-        self._threads.done()
-        self._report(running)
-
-    def _go_on(self, running: _Running, steps: Iterator[None], waits_since: float) -> None:
-        """Run the steps on the loop, and yield to its other callbacks after each `TURN_S`."""
-        now = self._clock()
-        running.began_at += now - waits_since
-        until = now + TURN_S
-        slots = running.slots
-        while slots.may_go_on():
-            if next(steps, _ENDED) is _ENDED:
-                self._report(running)
-                return
-            if (now := self._clock()) >= until:
-                self._loop.call_soon(self._go_on, running, steps, now)
-                return
-        self._leave_loop(running, steps)
-
-    def _leave_loop(self, running: _Running, steps: Iterator[None]) -> None:
-        """Have a thread run the remaining steps, in the slot that they were scheduled for."""
-        slots = running.slots
-        slots.end(running.where)
-        running.run.go_on_in(slots[running.number])
-        running.where = THREAD
-        self._hand_over(running, steps)
-
-    def _report(self, running: _Running) -> None:
+    def _report(self, running: Running) -> None:
         model, number, run, now = running.model, running.number, running.run, self._clock()
         del self._running[model, number]
         placed = self._placed[model]
