@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, for requests as our own parser reads them; and how invalid input is answered."""
+"""HTTP/1.1 as uvicorn speaks it, for requests as our own parser reads them."""
 
 from __future__ import annotations
 
@@ -13,80 +13,26 @@ from typing import Any, cast
 from urllib.parse import unquote
 from weakref import ref
 
-from httptools import HttpParserCallbackError, HttpParserError, parse_url
+from httptools import HttpParserError, parse_url
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from inferwire_proto.errors import Code
 from inferwire_server.core.callers import at_host
-from inferwire_server.errors import shutting_down
 from inferwire_server.transport.connection_age import Ages
 from inferwire_server.transport.http.connection import BoundedFlow, Connection
 from inferwire_server.transport.http.cycle import Cycle
 from inferwire_server.transport.http.exchange import EXTENSION, Exchanged
 from inferwire_server.transport.http.joined_writes import JoinedWrites
 from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
+from inferwire_server.transport.http.refusals import NO_TLS, SHUTTING_DOWN, TOO_SLOW, refusal_of
 from inferwire_server.transport.http.request_headers import stated_length
-from inferwire_server.transport.http.request_parser import (
-    LONGEST_HEAD,
-    NoSingleHost,
-    RequestParser,
-    TooLong,
-    UnknownCoding,
-)
+from inferwire_server.transport.http.request_parser import RequestParser, Unfit
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
-from inferwire_server.transport.http.responses import ELSEWHERE_AFTER_S, error_body
 from inferwire_server.transport.low_water import low_water_of
 from inferwire_server.transport.request_ids import RequestIds
 from inferwire_server.transport.stall_timer import StallTimer
 from inferwire_server.transport.turns import Turns
-
-
-def _refusal(status: bytes, code: Code, sentence: str, further: bytes = b"") -> bytes:
-    """Write an answer that closes the connection, for what never became a request; with a further header, if given."""
-    body = error_body(code, sentence)
-    head = b"content-type: application/json\r\n%bconnection: close\r\ncontent-length: %d" % (further, len(body))
-    return b"HTTP/1.1 %b\r\n%b\r\n\r\n%b" % (status, head, body)
-
-
-def _no_http(error: HttpParserError) -> bytes:
-    """Write an answer to what the parser does not take, with its reason; what our own checks refuse there has none."""
-    reason = "" if isinstance(error, HttpParserCallbackError) else f": {error}"
-    return _refusal(b"400 Bad Request", Code.INVALID_INPUT, f"what arrived is no HTTP/1.1 request{reason}")
-
-
-_HEAD_TOO_LONG = _refusal(
-    b"431 Request Header Fields Too Large",
-    Code.TOO_LARGE,
-    f"the request line and headers, or what stands between parts of the body, are longer than {LONGEST_HEAD} bytes",
-)
-_UNKNOWN_CODING = _refusal(
-    b"501 Not Implemented",
-    Code.UNIMPLEMENTED,
-    "the request's transfer-encoding is one that is not known here, expected chunked, or content-encoding instead",
-)
-_NO_SINGLE_HOST = _refusal(
-    b"400 Bad Request", Code.INVALID_INPUT, "the request has no Host header or several, expected one"
-)
-_NO_GRPC = _refusal(
-    b"400 Bad Request",
-    Code.INVALID_INPUT,
-    "this is the HTTP port, which takes no HTTP/2: gRPC calls go to the gRPC port, 8001 unless set with --grpc-port",
-)
-_NO_TLS = _refusal(
-    b"400 Bad Request", Code.INVALID_INPUT, "this port speaks TLS alone: its address begins with https://"
-)
-_HTTP2 = b"PRI"
-"""The method that HTTP/2 begins with, so that servers of HTTP/1.1 know it."""
-
-_TOO_SLOW = _refusal(b"408 Request Timeout", Code.DEADLINE_EXCEEDED, "no more of the request has come for too long")
-_SHUTTING_DOWN = _refusal(
-    b"503 Service Unavailable",
-    Code.SHUTTING_DOWN,
-    shutting_down().message,
-    b"retry-after: %b\r\n" % ELSEWHERE_AFTER_S.encode(),
-)
 
 _CACHED = (b"GET", b"HEAD")
 """The methods whose answers proxies may give to others for a while, unless they are told not to: Varnish does so for
@@ -191,14 +137,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._unset_keepalive_if_required()
         try:
             self._feed(data)
-        except TooLong:
-            self._refuse(_HEAD_TOO_LONG)
-        except UnknownCoding:
-            self._refuse(_UNKNOWN_CODING)
-        except NoSingleHost:
-            self._refuse(_NO_SINGLE_HOST)
-        except HttpParserError as error:
-            self._refuse(_NO_GRPC if self.parser.get_method() == _HTTP2 else _no_http(error))
+        except (Unfit, HttpParserError) as error:
+            self._refuse(refusal_of(error, self.parser))
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio asks for it
         """Close, unless an answer is due for which no work would have to be cancelled. With TLS, always close.
@@ -275,20 +215,19 @@ class HttpProtocol(HttpToolsProtocol):
         if self._is_leaving and self.transport.is_closing():
             _read_no_more(self.transport)
             return
-        due = self._due()
-        if self._requests.is_in_head:
-            is_awaited = due is None and (self._requests.has_begun or self.timeout_keep_alive_task is None)
-            what, limit_s = ("head", self.cycle), timeouts.head_s
-        else:
-            is_awaited = not self.flow.read_paused and not self.cycle.waits_to_continue
-            what, limit_s = ("body", self.pieces), timeouts.body_s
-        if self._is_leaving:
-            what, limit_s = ("rest", self.pieces), timeouts.end_s
-        if not is_awaited or self.transport.is_closing():
+        if not self._is_awaited() or self.transport.is_closing():
             self._stall.stop()
-        elif self._stall.is_overdue(what, now, limit_s):
-            may_answer = self.pieces > 0 and (self._requests.is_in_head or due is not None)
-            refusal = _SHUTTING_DOWN if self._is_leaving else _TOO_SLOW
+            return
+        is_in_head = self._requests.is_in_head
+        if self._is_leaving:
+            progress, limit_s = ("rest", self.pieces), timeouts.end_s
+        elif is_in_head:
+            progress, limit_s = ("head", self.cycle), timeouts.head_s
+        else:
+            progress, limit_s = ("body", self.pieces), timeouts.body_s
+        if self._stall.is_overdue(progress, now, limit_s):
+            may_answer = self.pieces > 0 and (is_in_head or self._due() is not None)
+            refusal = SHUTTING_DOWN if self._is_leaving else TOO_SLOW
             self._refuse(refusal if may_answer else b"")
 
     def part(self) -> None:
@@ -335,6 +274,12 @@ class HttpProtocol(HttpToolsProtocol):
     def _due(self) -> Cycle | None:
         """Give the newest request if its answer is still due."""
         return self.cycle if self.cycle and not self.cycle.is_answered else None
+
+    def _is_awaited(self) -> bool:
+        """Whether the peer is waited for: to go on with a request, or to begin its first."""
+        if self._requests.is_in_head:
+            return self._due() is None and (self._requests.has_begun or self.timeout_keep_alive_task is None)
+        return not self.flow.read_paused and not self.cycle.waits_to_continue
 
     def _begin_cycle(self) -> Cycle:
         """Record the request whose head has come, as uvicorn does for requests of its own parser."""
@@ -455,7 +400,7 @@ class PlainHttpProtocol(HttpProtocol):
     def data_received(self, data: bytes) -> None:
         """Take in nothing."""
         del data
-        self._refuse(_NO_TLS)
+        self._refuse(NO_TLS)
 
 
 def _read_no_more(transport: asyncio.Transport) -> None:

@@ -19,15 +19,19 @@ Fields: TypeAlias = list[tuple[bytes, bytes]]
 """Headers as they came, their names in small letters."""
 
 
-class TooLong(Exception):
+class Unfit(Exception):
+    """What has come is HTTP/1.1, and no request that is taken."""
+
+
+class TooLong(Unfit):
     """A head, or what stands between parts of a body, is longer than is taken."""
 
 
-class UnknownCoding(Exception):
+class UnknownCoding(Unfit):
     """A body has another transfer coding than chunked alone, which nothing here could decode."""
 
 
-class NoSingleHost(Exception):
+class NoSingleHost(Unfit):
     """A head names no host, or more than one."""
 
 
@@ -128,7 +132,7 @@ class RequestParser:
                 self._parser.feed_data(self._offer)
                 rest = _rest(self._parser, rest)
         except HttpParserCallbackError as error:
-            if isinstance(error.__context__, TooLong | UnknownCoding | NoSingleHost):
+            if isinstance(error.__context__, Unfit):
                 raise error.__context__ from None
             raise
         self._unframed += self._received
