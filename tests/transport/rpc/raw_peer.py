@@ -54,6 +54,7 @@ class Told:
 class Socket:
     """Stands in for the object that has the connection's socket."""
 
+    began_at = 0.0
     peer = "ipv4:127.0.0.1:1"
 
     def close(self) -> None:

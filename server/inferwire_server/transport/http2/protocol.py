@@ -81,6 +81,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     """One connection, from its accept to its end.
 
     Attributes:
+        began_at: When it began, on the clock that the connections share.
         peer: Who is at the other end, as gRPC writes it: `ipv4:127.0.0.1:1234`, `ipv6:[::1]:1234` or `unix:`.
     """
 
@@ -89,7 +90,8 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     ) -> None:
         self._connect = connect
         self._around = around
-        self._keepalive = Keepalive(around.timeouts.peer, around.clock())
+        self.began_at = around.clock()
+        self._keepalive = Keepalive(around.timeouts.peer, self.began_at)
         self._is_closing = False
         self._is_deaf = False
         self.peer = ""

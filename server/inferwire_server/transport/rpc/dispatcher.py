@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from time import monotonic
 from weakref import WeakSet
 
 import grpc
@@ -54,7 +53,7 @@ class Dispatcher:
 
     def connect(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection."""
-        age = self._ages.begin(monotonic())
+        age = self._ages.begin(socket.began_at)
         return self._connect(write, socket, MOST_HEADER_BYTES, self._most_message_bytes, age)
 
     def connect_worker(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
