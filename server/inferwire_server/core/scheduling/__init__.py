@@ -11,8 +11,8 @@ Nothing here runs or waits, or looks at a clock. The `scheduler` is told what ha
   `rows`), and one for each *binding*, a caller's hold on a slot of its own where the model keeps states (`bindings`,
   `ready_bindings`). In a lane the job of the first *rank* is next: the most urgent, then that of the *caller* who has
   waited longest for its turn (`caller_turns`), then the oldest.
-- Among lanes, the most urgent job is next, then the lane whose *turn* it is by its share of the device's time
-  (`fairness`), then the oldest job.
+- Among lanes (`lane_choice`), the most urgent job is next, then the lane whose *turn* it is by its share of the
+  device's time (`fairness`), then the oldest job.
 - The device has a number of *places*: each run takes one, unless it is *brief*. While all are taken, brief runs go on
   up to their share of the device's time: only among themselves does urgency decide before it.
 - `room` is how much may wait, `deadlines` is when jobs expire; `occupancy` and `tally` are what operators see of it.

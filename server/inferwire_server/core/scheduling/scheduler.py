@@ -9,24 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.scheduling.batching import Group
 from inferwire_server.core.scheduling.bindings import Binding, Bindings
 from inferwire_server.core.scheduling.deadlines import Deadlines
 from inferwire_server.core.scheduling.effects import Drained, Effect, End, Start, Stop, Unbound
 from inferwire_server.core.scheduling.fairness import FairShares
 from inferwire_server.core.scheduling.job import Job, JobState, Outcome, Work
 from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
+from inferwire_server.core.scheduling.lane_choice import next_lane
 from inferwire_server.core.scheduling.occupancy import Occupancy
 from inferwire_server.core.scheduling.room import Room
 from inferwire_server.core.scheduling.stacks import split_into_executions
 from inferwire_server.core.taken import Taken
 from inferwire_server.errors import ServingError, bug
-
-_Turn: TypeAlias = tuple[int, float, int]
-"""Where a lane stands, less is sooner: how urgent its next job is, its turn by fair shares, and the job's arrival."""
 
 
 class Scheduler:
@@ -59,7 +56,7 @@ class Scheduler:
         self._bound = 0
         self._queued = 0
         self._carried_bytes = 0
-        self._taken = 0
+        self._places_taken = 0
         self._dispatched_at = -inf
         self._places = 0 if places is None else places
 
@@ -164,7 +161,7 @@ class Scheduler:
 
     def take_place(self, model: ModelKey, slot: int) -> None:
         """Record that a slot's run is not brief after all: it takes a place, even if none is left."""
-        self._taken += self._lane(model).take_place(slot)
+        self._places_taken += self._lane(model).take_place(slot)
 
     def take_slots(self, model: ModelKey) -> bool:
         """Take the slots of a model away, unless it has jobs or keeps a caller's states; say whether they were taken.
@@ -249,7 +246,7 @@ class Scheduler:
         run = lane.end(slot)
         if run is None:
             raise bug(f"slot {slot} of model {model} reported without having run")
-        self._taken -= run.takes_place
+        self._places_taken -= run.takes_place
         if began_at is None:
             began_at = run.started_at
         self._shares.end(lane.share, run.charged_s, now - began_at)
@@ -297,7 +294,8 @@ class Scheduler:
     def _dispatch(self, now: float) -> list[Effect]:
         self._dispatched_at = now
         effects: list[Effect] = []
-        while self._queued and (found := self._next(now)) is not None:
+        lanes, shares = self._lanes.values(), self._shares
+        while self._queued and (found := next_lane(lanes, shares, now, self._places_taken >= self._places)) is not None:
             lane, group = found
             jobs = lane.take(group)
             executions = sum([job.work.executions for job in jobs])
@@ -308,48 +306,21 @@ class Scheduler:
 
     def _start(self, lane: Lane, jobs: tuple[Job, ...], executions: int, now: float) -> Start:
         takes_place = not lane.is_brief
-        self._taken += takes_place
+        self._places_taken += takes_place
         slot = lane.begin(Run(jobs, executions, now, self._shares.begin(lane.share), takes_place))
         for job in jobs:
             job.start(now)
         return Start(jobs, slot, executions)
 
-    def _next(self, now: float) -> tuple[Lane, Group | None] | None:
-        """Find the lane whose turn it is, and its group whose jobs start; None if no job may start.
-
-        While all places are taken, only brief lanes, which need none, start jobs. The one that is next is held back by
-        each lane that waits for a place or a slot, is not less urgent, and has had less of the device. More urgent is
-        no more than as urgent there: holding a brief run back lets no other start sooner.
-        """
-        is_full = self._taken >= self._places
-        if is_full and not any(lane.is_brief and lane.queues for lane in self._lanes.values()):
-            return None
-        first, first_turn = None, None
-        unable: list[_Turn] = []
-        for lane in self._lanes.values():
-            may_start = lane.has_slots_left and (lane.is_brief or not is_full)
-            competes = may_start or (is_full and lane.slots > 0)
-            if not lane.queues or not competes or (found := lane.next_group(now)) is None:
-                continue
-            (urgency, _, arrival), group = found
-            turn = (urgency, self._shares.turn(lane.share), arrival)
-            if not may_start:
-                unable.append(turn)
-            elif first_turn is None or turn < first_turn:
-                first, first_turn = (lane, group), turn
-        if first_turn is None or any(turn[0] <= first_turn[0] and turn[1:] < first_turn[1:] for turn in unable):
-            return None
-        return first
-
     def _has_place(self, lane: Lane) -> bool:
         """Whether the device has a place for a model's next run, or the run takes none."""
-        return lane.is_brief or self._taken < self._places
+        return lane.is_brief or self._places_taken < self._places
 
     def _has_room(self, lane: Lane, work: Work, binding: Binding | None) -> bool:
         """Whether work fits in the queue, or need not wait, or is within its model's own part of a full queue."""
         if self._fits(work):
             return True
-        if self._taken < self._places and lane.need_not_wait(work, binding):
+        if self._places_taken < self._places and lane.need_not_wait(work, binding):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         return self._room.part(lane.share.weight / weights).fits(work, lane.queued, lane.carried_bytes)
