@@ -1,7 +1,7 @@
 """The gRPC interface: inferwire.v1 and the Open Inference Protocol on one port.
 
-- `grpc_server` opens the port and lists the services; `methods` makes what answers their calls, from their
-  descriptors, and the `dispatcher` finds it for each call that comes.
+- `grpc_server` opens the port; `offered_services` lists what answers there, which `reflection` tells. `methods` makes
+  what answers the services' calls, from their descriptors, and the `dispatcher` finds it for each call that comes.
 - A `call` on its stream: its headers (`call_head`), its `messages`, those that have come (`inbox`), and what stands in
   for a call of which nothing is read (`unread`). What answers it sees a `context`; `caller` is the session and key that
   it names, `requests` reads messages without tensors, `duplex` reads and writes at once, and `status` is how errors are

@@ -1,51 +1,27 @@
-"""The gRPC port: which services answer on it, how it opens, and how it closes without losing calls."""
+"""The gRPC port: how it opens, and how it closes without losing calls."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import structlog
-from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
-from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
-from inferwire_server.open_inference.stubs import grpc_service_pb2
 from inferwire_server.service import Services
 from inferwire_server.transport.connection_age import Ages
 from inferwire_server.transport.http2.server import Http2Server
 from inferwire_server.transport.listening import listen
-from inferwire_server.transport.rpc import health_calls, oip_calls
 from inferwire_server.transport.rpc.call_head import CallHead
-from inferwire_server.transport.rpc.context import Context
-from inferwire_server.transport.rpc.device_calls import DeviceCalls
 from inferwire_server.transport.rpc.dispatcher import Dispatcher
 from inferwire_server.transport.rpc.health_calls import HealthCalls
-from inferwire_server.transport.rpc.inference_calls import InferenceCalls
-from inferwire_server.transport.rpc.methods import (
-    Around,
-    Guard,
-    Method,
-    RawCall,
-    Service,
-    methods_of,
-    path_of,
-    requests,
-)
-from inferwire_server.transport.rpc.model_calls import ModelCalls
-from inferwire_server.transport.rpc.oip_calls import OipCalls
-from inferwire_server.transport.rpc.state_calls import StateCalls
-from inferwire_server.transport.rpc.tensor_calls import TensorCalls
+from inferwire_server.transport.rpc.methods import Around, Guard, Method, RawCall, path_of
+from inferwire_server.transport.rpc.offered_services import health_service, methods_by_path, offered
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls
 from inferwire_server.transport.trace_context import JoinTrace
@@ -69,8 +45,6 @@ _NOT_HTTP2 = (
     b"8000 unless set with --http-port\n"
 )
 """What a peer that speaks something else than HTTP/2 is told."""
-
-_HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +90,9 @@ class GrpcServer:
     ) -> None:
         self._options = options
         self._drain = sockets.drain
-        offered = _offered(services, sockets, options)
-        self._health = HealthCalls(services.health, self._drain, [service.name for service in offered])
-        methods = _methods([*offered, _health_service(self._health)], options.join_trace, around)
+        offers = offered(services, sockets, options.max_message_bytes)
+        self._health = HealthCalls(services.health, self._drain, [service.name for service in offers])
+        methods = methods_by_path([*offers, health_service(self._health)], options.join_trace, around)
         methods |= {path_of(name): Method(call, takes_stream=True, is_keyless=True) for name, call in further.items()}
         guard = Guard(self._drain, services.refusals, services.access)
         self._dispatcher = Dispatcher(methods, guard, options.max_message_bytes, options.ages)
@@ -187,67 +161,3 @@ class GrpcServer:
         if cut:
             log.warning("answers were cut off: their callers did not take them in time", answers=cut)
         return left + cut
-
-
-def _methods(services: list[Service], join_trace: JoinTrace | None, around: Around | None) -> dict[str, Method]:
-    """Give what answers the calls of each path: those of the services, and of gRPC's reflection of them all."""
-    methods = {path: method for service in services for path, method in methods_of(service, join_trace, around)}
-    methods[f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"] = Method(_reflecting(services), takes_stream=True)
-    return methods
-
-
-def _health_service(health: HealthCalls) -> Service:
-    keyless = frozenset(_HEALTH.methods_by_name)
-    return Service(_HEALTH, health, unimplemented=health_calls.UNIMPLEMENTED, keyless=keyless)
-
-
-def _offered(services: Services, sockets: SocketSessions, options: GrpcOptions) -> list[Service]:
-    limit, drain = options.max_message_bytes, sockets.drain
-    inference = InferenceCalls(services, sockets, limit)
-    oip = OipCalls(services, drain, limit)
-    return [
-        Service(grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"], oip, keyless=oip_calls.KEYLESS),
-        Service(
-            inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, keeping=frozenset({"Session"})
-        ),
-        Service(states_pb2.DESCRIPTOR.services_by_name["StateService"], StateCalls(services, limit)),
-        Service(tensors_pb2.DESCRIPTOR.services_by_name["TensorService"], TensorCalls(services, limit)),
-        Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
-        Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),
-    ]
-
-
-def _reflecting(services: list[Service]) -> RawCall:
-    """Make what answers gRPC's reflection."""
-    names = [*(service.name for service in services), reflection.SERVICE_NAME]
-    answering: Any = reflection.aio.ReflectionServicer(names, pool=_reflected(services))
-
-    async def reflect(_: bytes, context: Context) -> None:
-        answers: AsyncIterator[reflection_pb2.ServerReflectionResponse] = answering.ServerReflectionInfo(
-            requests(reflection_pb2.ServerReflectionRequest, context), None
-        )
-        async for answer in answers:
-            await context.write(answer.SerializeToString())
-
-    return reflect
-
-
-def _reflected(services: list[Service]) -> DescriptorPool:
-    """Gather what reflection shows: the files of all services, from whatever pool they are in."""
-    pool = DescriptorPool()
-    seen: set[str] = set()
-    files: list[Any] = [service.descriptor.file for service in services]
-    for file in (*files, reflection_pb2.DESCRIPTOR):
-        for needed in _with_dependencies(file):
-            if needed.name not in seen:
-                seen.add(needed.name)
-                proto = FileDescriptorProto()
-                needed.CopyToProto(proto)
-                pool.Add(proto)
-    return pool
-
-
-def _with_dependencies(file: Any) -> Iterator[FileDescriptor]:
-    for dependency in file.dependencies:
-        yield from _with_dependencies(dependency)
-    yield file
