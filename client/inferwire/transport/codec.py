@@ -1,28 +1,19 @@
-"""Encodes the seam's values as the contract's messages, and decodes them.
+"""Encodes what is said of executions, tensors and states as the contract's messages, and decodes it.
 
-Owns how each value is written and read, wherever it is part of a message. Requests are put together by whoever makes
-the calls, and the session's messages in `session`. Does not touch tensors' bytes: senders join them behind a header,
-and receivers cut them off as views (`inferwire_proto.raw_fields`).
+Owns how each of these values is written and read, wherever it is part of a message; what is said of models is
+`model_codec`'s. Requests are put together by whoever makes the calls, and the session's messages in `session`. Does not
+touch tensors' bytes: senders join them behind a header, and receivers cut them off as views
+(`inferwire_proto.raw_fields`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from math import prod
 from time import perf_counter
-from typing import TypeAlias, TypeVar
 
-from inferwire.errors import InferwireError, UnsupportedType, error_of
-from inferwire.graph.described import PortDescription, PortSource
-from inferwire.transport.descriptions import (
-    GraphDescription,
-    GraphNode,
-    ModelDescription,
-    ModelSource,
-    ModelStatus,
-    StateValue,
-)
+from inferwire.errors import InferwireError, error_of
+from inferwire.transport.descriptions import StateValue
 from inferwire.transport.executions import (
     ExecutionHeader,
     LayerTime,
@@ -36,26 +27,10 @@ from inferwire.transport.executions import (
     Timings,
     WireBytes,
 )
-from inferwire.values.dimensions import Dimension
-from inferwire.values.partial_shape import PartialShape
 from inferwire.values.scheduling import NORMAL
-from inferwire.values.types import Type, type_of
-from inferwire_proto import added_outputs, element_types, errors, port_names, properties, strings
+from inferwire_proto import element_types, errors, strings
 from inferwire_proto.element_types import ElementType
-from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, types_pb2
-from inferwire_proto.preprocessing import calls_to_wire
-from inferwire_proto.properties import Properties, PropertyValue
-
-SourceRequest: TypeAlias = (
-    models_pb2.ReadRequest
-    | models_pb2.ListNodesRequest
-    | models_pb2.DescribePreprocessingRequest
-    | models_pb2.CompileRequest
-    | models_pb2.QueryRequest
-)
-"""A call about a model of uploaded files."""
-
-Key = TypeVar("Key", str, int)
+from inferwire_proto.inferwire.v1 import inference_pb2, types_pb2
 
 _LAYER_STATES: Mapping[int, str] = {
     types_pb2.LAYER_STATUS_NOT_RUN: "NOT_RUN",
@@ -119,7 +94,7 @@ def encode_states(states: Sequence[StateValue]) -> list[types_pb2.TensorHeader]:
 def decode_states(headers: Iterable[types_pb2.TensorHeader], raw: Sequence[WireBytes]) -> list[StateValue]:
     """Read states."""
     return [
-        StateValue(header.name, _element_type(header.element_type), tuple(header.shape), data)
+        StateValue(header.name, element_type_of(header.element_type), tuple(header.shape), data)
         for header, data in zip(headers, raw, strict=True)
     ]
 
@@ -174,76 +149,17 @@ def decode_error(error: types_pb2.Error) -> InferwireError:
     return error_of(errors.BY_WIRE.get(error.code), error.message, error.retry_after_s or None)
 
 
-def decode_statuses(models: Iterable[models_pb2.ModelStatus]) -> list[ModelStatus]:
-    """Read what a server serves."""
-    return [ModelStatus(each.name, each.version, _state(each.state), each.reason) for each in models]
-
-
-def _state(state: int) -> str:
-    # A server of a later version may have states that this client has no name for.
-    known = models_pb2.ModelState.DESCRIPTOR.values_by_number.get(state)
-    return known.name.removeprefix("MODEL_STATE_").lower() if known else f"state {state}"
-
-
-def decode_model(info: models_pb2.ModelInfo) -> ModelDescription:
-    """Read the description of a model."""
-    return ModelDescription(
-        name=info.name,
-        version=info.version,
-        inputs=tuple(_port(port) for port in info.inputs),
-        outputs=tuple(_port(port) for port in info.outputs),
-        states=tuple(info.states),
-        sinks=tuple(_port(port) for port in info.sinks),
-        signature=info.signature,
-        optimal_number_of_infer_requests=info.optimal_number_of_infer_requests,
-        properties=_known(info.properties),
-        max_batch_rows=info.max_batch_rows,
-    )
-
-
-def decode_graph(response: models_pb2.GetRuntimeModelResponse | models_pb2.ListNodesResponse) -> GraphDescription:
-    """Read the graph that a device runs, or that a model has."""
-    return GraphDescription(decode_model(response.model), tuple(map(_graph_node, response.nodes)))
-
-
-def decode_property(name: str, value: types_pb2.PropertyValue) -> PropertyValue:
-    """Read a property.
+def element_type_of(number: int) -> ElementType:
+    """Read a type.
 
     Raises:
-        UnsupportedType: For a value that only a client of a later version reads.
+        InferwireError: For one that only a client of a later version knows.
     """
-    try:
-        return properties.from_wire(value)
-    except ValueError as error:
-        raise UnsupportedType(
-            f"the value of {name} is of a type that only a later version of the client may know: {error}"
-        ) from None
-
-
-def put_source(request: SourceRequest, source: ModelSource) -> None:
-    """Write into a call which uploaded files its model is made of, and what is built into the model."""
-    made = models_pb2.ModelSource(
-        model_sha256=source.model,
-        weights_sha256=source.weights,
-        suffix=source.suffix,
-        reshape=_encode_shapes(source.reshape),
-        variables_sha256=source.variables,
-    )
-    request.source.CopyFrom(made)
-    for each in source.preprocessing:
-        request.preprocessing.add(
-            calls=calls_to_wire(each.calls),
-            reshape=_encode_shapes(each.reshape),
-            added_outputs=map(added_outputs.to_wire, each.added_outputs),
-            names=map(port_names.to_wire, each.names),
-            reshape_positions=_encode_shapes(each.reshape_positions),
+    if number not in element_types.BY_WIRE:
+        raise InferwireError(
+            f"the server's element type {number} is one that only a later version of the client may know"
         )
-
-
-def _graph_node(node: models_pb2.RuntimeNode) -> GraphNode:
-    outputs = tuple(map(_port, node.outputs))
-    attributes = _known(node.attributes.values) if node.HasField("attributes") else None
-    return GraphNode(_port(node.port), dict(node.info), node.input_count, outputs, attributes)
+    return element_types.BY_WIRE[number]
 
 
 def _encode_input(spec: TensorSpec) -> types_pb2.TensorHeader:
@@ -270,55 +186,3 @@ def _column(form: OutputForm, data: WireBytes, count: int) -> Sequence[WireBytes
 
 def _timings(timings: types_pb2.Timings) -> Timings:
     return Timings(timings.queue_us / 1000, timings.inference_us / 1000, timings.total_us / 1000)
-
-
-def _port(port: types_pb2.Port) -> PortDescription:
-    return PortDescription(
-        names=frozenset(port.names),
-        element_type=type_of(_element_type(port.element_type)) if port.element_type else Type.dynamic,
-        partial_shape=_partial_shape(port.partial_shape),
-        node_name=port.node_name,
-        node_type=port.node_type,
-        oip_name=port.oip_name,
-        layout=port.layout,
-        source=_source(port.source) if port.HasField("source") else None,
-    )
-
-
-def _element_type(number: int) -> ElementType:
-    if number not in element_types.BY_WIRE:
-        raise InferwireError(
-            f"the server's element type {number} is one that only a later version of the client may know"
-        )
-    return element_types.BY_WIRE[number]
-
-
-def _known(values: Mapping[str, types_pb2.PropertyValue]) -> Properties:
-    """Read the properties, without those that only a later client can read: the others are of use all the same."""
-    known: dict[str, PropertyValue] = {}
-    for name, value in values.items():
-        with suppress(UnsupportedType):
-            known[name] = decode_property(name, value)
-    return known
-
-
-def _source(source: types_pb2.PortSource) -> PortSource:
-    return PortSource(source.node_name, source.node_type, source.index)
-
-
-def _partial_shape(shape: types_pb2.PartialShape) -> PartialShape:
-    if shape.dynamic_rank:
-        return PartialShape.dynamic()
-    return PartialShape([Dimension(each.min, each.max) for each in shape.dimensions])
-
-
-def _encode_shapes(shapes: Mapping[Key, PartialShape]) -> dict[Key, types_pb2.PartialShape]:
-    return {key: _encode_partial_shape(shape) for key, shape in shapes.items()}
-
-
-def _encode_partial_shape(shape: PartialShape) -> types_pb2.PartialShape:
-    if shape.rank.is_dynamic:
-        return types_pb2.PartialShape(dynamic_rank=True)
-    return types_pb2.PartialShape(
-        dimensions=[types_pb2.Dimension(min=each.min_length, max=each.max_length) for each in shape]
-    )

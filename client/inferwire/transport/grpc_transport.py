@@ -1,7 +1,7 @@
 """A `Transport` over gRPC: executions go on the session's stream, everything else as calls beside it.
 
-Owns which way a call goes, and puts together the requests of those about models and devices. `codec` writes and reads
-the values in them, `rpc` knows paths and errors, and `connection` keeps the channel.
+Owns which way a call goes, and puts together the requests of those about models and devices. `codec` and `model_codec`
+write and read the values in them, `rpc` knows paths and errors, and `connection` keeps the channel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from inferwire.errors import LOST, InferwireError, InvalidInput, ModelNotFound
-from inferwire.transport import codec, rpc
+from inferwire.transport import codec, model_codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.caller import Caller
 from inferwire.transport.compiled_models import CompiledModels
@@ -142,13 +142,13 @@ class GrpcTransport:
             response = self._caller.call("ModelService.GetModel", request, models_pb2.GetModelResponse)
         except (ModelNotFound, InvalidInput) as error:
             raise type(error)(f"{error}{self._what_there_is(name)}", error.retry_after_s) from None
-        return codec.decode_model(response.model)
+        return model_codec.decode_model(response.model)
 
     def served_models(self) -> Sequence[ModelStatus]:
         """List every version of every model of the server's repository."""
         request = models_pb2.ListModelsRequest()
         response = self._caller.call("ModelService.ListModels", request, models_pb2.ListModelsResponse)
-        return codec.decode_statuses(response.models)
+        return model_codec.decode_statuses(response.models)
 
     def labels(self, name: str, version: str) -> tuple[str, ...]:
         """Give the names of the classes of a model of the server's repository."""
@@ -165,13 +165,13 @@ class GrpcTransport:
     def read(self, contents: ModelContents) -> ModelDescription:
         """Read a model, without compiling it."""
         response = self._call_about(contents, "ModelService.Read", models_pb2.ReadRequest(), models_pb2.ReadResponse)
-        return codec.decode_model(response.model)
+        return model_codec.decode_model(response.model)
 
     def graph(self, contents: ModelContents) -> GraphDescription:
         """Describe the graph of a model, without compiling it."""
         request = models_pb2.ListNodesRequest()
         response = self._call_about(contents, "ModelService.ListNodes", request, models_pb2.ListNodesResponse)
-        return codec.decode_graph(response)
+        return model_codec.decode_graph(response)
 
     def describe_preprocessing(self, contents: ModelContents, recording: Recording) -> str:
         """Say in OpenVINO's words what is recorded on a processor of a model."""
@@ -185,7 +185,7 @@ class GrpcTransport:
     ) -> CompiledDescription:
         """Compile a model for a device, and again after a session was lost."""
         request = models_pb2.CompileRequest(device=device, properties=map_to_wire(properties))
-        codec.put_source(request, contents.source)
+        model_codec.put_source(request, contents.source)
         return self._make("ModelService.Compile", request, models_pb2.CompileResponse, contents.blobs, contents.again)
 
     def query(self, contents: ModelContents, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, str]:
@@ -218,7 +218,7 @@ class GrpcTransport:
                 link, "ModelService.GetRuntimeModel", request, models_pb2.GetRuntimeModelResponse
             )
 
-        return codec.decode_graph(self._ask_about(target, ask))
+        return model_codec.decode_graph(self._ask_about(target, ask))
 
     def layers(self, target: Target) -> Sequence[LayerTime]:
         """List the layers of a model that can run."""
@@ -243,13 +243,13 @@ class GrpcTransport:
         """Read a property of a device, or of the runtime if `device` is empty."""
         request = devices_pb2.GetPropertyRequest(device=device, name=name)
         response = self._caller.call("DeviceService.GetProperty", request, devices_pb2.GetPropertyResponse)
-        return codec.decode_property(name, response.value)
+        return model_codec.decode_property(name, response.value)
 
     def check_properties(self, device: str, properties: Mapping[str, PropertyValue]) -> Mapping[str, PropertyValue]:
         """Give properties as a device would take them."""
         request = devices_pb2.CheckPropertiesRequest(device=device, properties=map_to_wire(properties))
         response = self._caller.call("DeviceService.CheckProperties", request, devices_pb2.CheckPropertiesResponse)
-        return {name: codec.decode_property(name, value) for name, value in response.properties.items()}
+        return {name: model_codec.decode_property(name, value) for name, value in response.properties.items()}
 
     def extensions(self) -> tuple[str, ...]:
         """List the libraries of operations that the server has loaded."""
@@ -287,13 +287,13 @@ class GrpcTransport:
 
         link, files, response = caller.repeat_if_lost(make_on)
         self._compiled.add(link, response.compiled_id, files, make_anew)
-        return CompiledDescription(response.compiled_id, codec.decode_model(response.model))
+        return CompiledDescription(response.compiled_id, model_codec.decode_model(response.model))
 
     def _call_about(
-        self, contents: ModelContents, method: str, request: codec.SourceRequest, response_type: type[rpc.R]
+        self, contents: ModelContents, method: str, request: model_codec.SourceRequest, response_type: type[rpc.R]
     ) -> rpc.R:
         """Make a call about files once the link's session has them; if the link is lost, once more on a new one."""
-        codec.put_source(request, contents.source)
+        model_codec.put_source(request, contents.source)
 
         def call(link: Link) -> rpc.R:
             self._uploads.bring(link, contents.blobs)

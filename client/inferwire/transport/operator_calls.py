@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from inferwire.transport import codec, rpc
+from inferwire.transport import codec, model_codec, rpc
 from inferwire.transport.address import Address
 from inferwire.transport.channel import close_channel, open_channel
 from inferwire.transport.credentials import Credentials
@@ -60,13 +60,13 @@ class OperatorCalls:
     def models(self) -> list[ModelStatus]:
         """List every version of every served model, by name, then by version."""
         response = self._call("ModelService.ListModels", pb.ListModelsRequest(), pb.ListModelsResponse)
-        return codec.decode_statuses(response.models)
+        return model_codec.decode_statuses(response.models)
 
     def model(self, name: str, version: str = "") -> ModelDetails:
         """Describe a model that takes jobs."""
         request = pb.GetModelRequest(name=name, version=version)
         info = self._call("ModelService.GetModel", request, pb.GetModelResponse).model
-        return ModelDetails(codec.decode_model(info), tuple(info.execution_devices), info.slots)
+        return ModelDetails(model_codec.decode_model(info), tuple(info.execution_devices), info.slots)
 
     def labels(self, name: str, version: str = "") -> tuple[str, ...]:
         """Give the names of a model's classes; empty if the operator gave none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import inferwire as ov
-from inferwire.transport import codec
+from inferwire.transport import codec, model_codec
 from inferwire.transport.executions import Outcome, OutputBytes
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
@@ -75,15 +75,15 @@ def test_a_property_of_a_later_servers_type_is_refused_where_it_is_asked_for(val
     with pytest.raises(
         ov.UnsupportedType, match=r"the value of A is of a type that only a later version of the client"
     ):
-        codec.decode_property("A", value)
+        model_codec.decode_property("A", value)
 
 
 @pytest.mark.parametrize("value", UNREADABLE)
 def test_a_model_is_of_use_without_what_only_a_later_client_reads(value: PropertyValue) -> None:
     values = {"A": value, "B": PropertyValue(bool_value=True), "C": PropertyValue()}
-    assert codec.decode_model(ModelInfo(properties=values)).properties == {"B": True, "C": None}
+    assert model_codec.decode_model(ModelInfo(properties=values)).properties == {"B": True, "C": None}
     nodes = [RuntimeNode(attributes=PropertyMap(values=values))]
-    (node,) = codec.decode_graph(GetRuntimeModelResponse(nodes=nodes)).nodes
+    (node,) = model_codec.decode_graph(GetRuntimeModelResponse(nodes=nodes)).nodes
     assert node.attributes == {"B": True, "C": None}
 
 
@@ -91,6 +91,6 @@ def test_a_model_of_a_later_servers_element_type_is_refused_with_a_sentence() ->
     with pytest.raises(
         ov.InferwireError, match="element type 99 is one that only a later version of the client may know"
     ):
-        codec.decode_model(ModelInfo(inputs=[Port(element_type=NEW_TYPE)]))
+        model_codec.decode_model(ModelInfo(inputs=[Port(element_type=NEW_TYPE)]))
     with pytest.raises(ov.InferwireError, match="element type 99"):
         codec.decode_states([TensorHeader(element_type=NEW_TYPE)], [b""])
