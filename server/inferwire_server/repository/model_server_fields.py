@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, cast
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP
 from inferwire_server.core.limits import MOST_SLOTS
-from inferwire_server.repository.model_settings import ANY
 from inferwire_server.repository.preprocessing_settings import COLORS, MEAN, SCALE, is_mean, is_scale
+from inferwire_server.repository.setting_readers import ANY
 from inferwire_server.repository.setting_values import LARGEST, UnfitError, switch, text, whole
 
 Table: TypeAlias = dict[str, Any]

@@ -6,52 +6,34 @@ fits it is said when it is loaded.
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from inferwire_proto.errors import Code
 from inferwire_proto.host.bounded_files import read_bounded, why_not_read
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batch_options import NAMES, BatchOptions
-from inferwire_server.core.limits import MOST_SLOTS
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import BindingTerms
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.stated_ports import StatedPorts
-from inferwire_server.core.versions import VersionPolicy, parse_version_policy
+from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError
-from inferwire_server.repository.batch_settings import batches_of, sizes, with_keys_alone
+from inferwire_server.repository.batch_settings import batches_of, with_keys_alone
 from inferwire_server.repository.label_file import read_labels
-from inferwire_server.repository.preprocessing_settings import InputPreprocessing, read_input_preprocessing
+from inferwire_server.repository.preprocessing_settings import InputPreprocessing
 from inferwire_server.repository.setting_layers import Layer, flattened, source_of
-from inferwire_server.repository.setting_values import (
-    LARGEST,
-    UnfitError,
-    is_number,
-    is_whole,
-    items,
-    switch,
-    text,
-    whole,
-)
+from inferwire_server.repository.setting_readers import ANY, READERS, version_policy
+from inferwire_server.repository.setting_values import UnfitError, items
 
 FILE_NAME = "inferwire.toml"
 
-ANY = "any"
-"""The shape of an input that takes every length in each of its dimensions."""
-
 _TOO_DEEP = "cannot be read: it is nested too deeply"
-
-MOST_WEIGHT = 1000
-"""The most a model may weigh; the least is one divided by it."""
-
-_PRECISIONS = ("f32", "f16", "bf16")
 
 _NO_BATCHES = BatchOptions()
 
@@ -183,7 +165,7 @@ def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
         problems.setdefault(source, []).extend(sentences)
     given: dict[str, Any] = {}
     try:
-        known = {name: value for name, value in table.items() if name in _READERS}
+        known = {name: value for name, value in table.items() if name in READERS}
         given = items(known, partial(_read, folder))
     except UnfitError as unfit:
         for path, sentence in unfit.each():
@@ -202,7 +184,7 @@ def version_policy_from(layers: Sequence[Layer]) -> VersionPolicy | None:
     """Read the version policy of one or more layers; None where there is none, or one that is refused with the rest."""
     said = (layer.table["version_policy"] for layer in reversed(layers) if layer.says(["version_policy"]))
     try:
-        return next(map(_version_policy, said), None)
+        return next(map(version_policy, said), None)
     except UnfitError:
         return None
 
@@ -220,7 +202,7 @@ def _with_keys_alone(layers: Sequence[Layer]) -> tuple[list[Layer], dict[str, li
 
 
 def _read(folder: Path, name: str, value: object) -> Any:
-    found = _READERS[name](value)
+    found = READERS[name](value)
     return read_labels(folder, found) if name == "labels" else found
 
 
@@ -228,123 +210,11 @@ def _unknown(table: Mapping[str, object], layers: Sequence[Layer]) -> dict[str, 
     """Tell which settings do not exist, by source."""
     unknown: dict[str, list[str]] = {}
     for name in table:
-        if name not in _READERS:
+        if name not in READERS:
             unknown.setdefault(source_of(layers, [name]), []).append(f"'{name}' is no setting{_meant(name)}")
-    return {source: [f"{'; '.join(names)}, expected {', '.join(_READERS)}"] for source, names in unknown.items()}
+    return {source: [f"{'; '.join(names)}, expected {', '.join(READERS)}"] for source, names in unknown.items()}
 
 
 def _meant(name: str) -> str:
     """Ask whether another setting was meant, where one is called alike."""
-    return "".join(f" (did you mean '{alike}'?)" for alike in get_close_matches(name, _READERS, 1))
-
-
-def _seconds(value: object) -> float:
-    if not is_number(value, 0, LARGEST) or value == 0:
-        raise UnfitError(value, f"a number above 0, at most {LARGEST}")
-    return float(value)
-
-
-def _weight(value: object) -> float:
-    # With a weight of next to nothing, a run adds so much to a tag that, in a float, what other runs add is lost.
-    if not is_number(value, 1 / MOST_WEIGHT, MOST_WEIGHT):
-        raise UnfitError(value, f"a number from {1 / MOST_WEIGHT} up to {MOST_WEIGHT}")
-    return float(value)
-
-
-def _precision(value: object) -> str:
-    if value not in _PRECISIONS:
-        raise UnfitError(value, ", ".join(_PRECISIONS[:-1]) + f" or {_PRECISIONS[-1]}")
-    return cast("str", value)
-
-
-def _version_policy(value: object) -> VersionPolicy:
-    expected = 'a policy: "latest", "latest:2", "all", or versions such as "1,3"'
-    try:
-        return parse_version_policy(text(value, expected))
-    except ServingError as error:
-        raise UnfitError(value, expected) from error
-
-
-def _table_of(read_item: Callable[[object], Any], expected: str) -> Callable[[object], dict[str, Any]]:
-    def read(value: object) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise UnfitError(value, expected)
-        return items(cast("dict[str, object]", value), lambda _, item: read_item(item))
-
-    return read
-
-
-def _property(value: object) -> PropertyValue:
-    if isinstance(value, dict):
-        return items(cast("dict[str, object]", value), lambda _, item: _property(item))
-    if isinstance(value, list):
-        return [_property(item) for item in cast("list[object]", value)]
-    if isinstance(value, str | bool | int | float):
-        return value
-    raise UnfitError(value, "text, a number, true or false, or a list or table of them")
-
-
-_ROWS = f'up to {LARGEST}, -1 for any, or bounds such as "1..8"'
-_SHAPE = f'a list of dimensions: lengths {_ROWS}; or "any" for all of them'
-
-
-def _shape(value: object) -> Shape | str:
-    if value == ANY:
-        return ANY
-    if not isinstance(value, list):
-        raise UnfitError(value, _SHAPE)
-    dimensions = cast("list[object]", value)
-    return tuple(_dimension(item, dimensions) for item in dimensions)
-
-
-def _batch(value: object) -> Dimension:
-    try:
-        return _dimension(value, [])
-    except UnfitError as error:
-        raise UnfitError(value, f"a number of rows {_ROWS}") from error
-
-
-def _dimension(item: object, shape: list[object]) -> Dimension:
-    if is_whole(item, -1):
-        return Dimension(0, None) if item == -1 else Dimension(item, item)
-    if isinstance(item, str) and (bounds := re.fullmatch(r"([0-9]{1,10})\.\.([0-9]{1,10})?", item)):
-        least, most = int(bounds[1]), int(bounds[2]) if bounds[2] else None
-        if least <= (LARGEST if most is None else most) <= LARGEST:
-            return Dimension(least, most)
-    raise UnfitError(shape, _SHAPE)
-
-
-def _lengths(value: object) -> tuple[int, ...]:
-    expected = f"a list of lengths from 0 up to {LARGEST}"
-    if not isinstance(value, list):
-        raise UnfitError(value, expected)
-    lengths = cast("list[object]", value)
-    if not all(is_whole(length, 0) for length in lengths):
-        raise UnfitError(lengths, expected)
-    return tuple(cast("list[int]", lengths))
-
-
-_READERS: Mapping[str, Callable[[object], Any]] = {
-    "device": lambda value: text(value, "a device such as CPU or AUTO:GPU,CPU"),
-    "properties": _table_of(_property, "a table of OpenVINO's properties"),
-    "precision": _precision,
-    "slots": lambda value: whole(value, 1, MOST_SLOTS),
-    "version_policy": _version_policy,
-    "max_batch": lambda value: whole(value, 0),
-    "max_batch_delay_us": lambda value: whole(value, 0),
-    "preferred_batches": sizes,
-    "priority": lambda value: whole(value, -LARGEST),
-    "time_limit_s": _seconds,
-    "weight": _weight,
-    "batch": _batch,
-    "shapes": _table_of(_shape, "a table of inputs' names and shapes"),
-    "file": lambda value: text(value, "the name of a model file of a version"),
-    "labels": lambda value: text(value, "the name of a file beside this one"),
-    "idle_unload_s": _seconds,
-    "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
-    "max_sequences": lambda value: whole(value, 1),
-    "sequences_wait": switch,
-    "sequence_idle_s": _seconds,
-    "preprocessing": _table_of(read_input_preprocessing, "a table of inputs' names, each with a table of its own"),
-}
-"""The settings there are, and how each is read."""
+    return "".join(f" (did you mean '{alike}'?)" for alike in get_close_matches(name, READERS, 1))
