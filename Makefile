@@ -80,8 +80,8 @@ fuzz: $(TOOLS) ## Bytes nobody meant for every codec and REST call (some of them
 versions: $(TOOLS) ## Run the tests with the oldest packages that may be, and with the newest (one of them: ARGS='--only oldest')
 	$(BIN)/python -m tests.versions $(ARGS)
 
-programs: $(TOOLS) ## Run programs of others against a server: openvino's, the protocol's, Prometheus (downloads 2 GB, once; with a torch for GPUs, 5)
-	$(BIN)/python -m tests.programs
+programs: $(TOOLS) ## Run programs of others against a server: openvino's, the protocol's, Prometheus (downloads 2 GB, once; with a torch for GPUs, 5; one of them: ARGS='--only prometheus')
+	$(BIN)/python -m tests.programs $(ARGS)
 
 proto: $(TOOLS) ## Generate the stubs from the .proto files
 	$(BIN)/python proto/generate.py
