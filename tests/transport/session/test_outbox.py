@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -53,17 +54,16 @@ def is_sent_after(outbox: Outbox, jobs: list[Job], number: int, inference_s: flo
     return outbox.is_ready
 
 
-async def what_comes_first(outbox: Outbox, after_s: float) -> str:
-    """Say whether what the outbox holds falls due before so much time has passed, however late both are heard of."""
-    first: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def come(what: str) -> None:
-        if not first.done():
-            first.set_result(what)
-
-    outbox.on_ready = partial(come, "due")
-    asyncio.get_running_loop().call_later(after_s, come, "later")
-    return await first
+async def falls_due_after(hold_s: float, outbox: Outbox, put: Callable[[], None]) -> bool:
+    """Say whether a result falls due so long after it is put, however late that is heard of: timers run in order."""
+    loop, order = asyncio.get_running_loop(), list[str]()
+    outbox.on_ready = partial(order.append, "due")
+    loop.call_later(hold_s, order.append, "before")
+    put()
+    over = asyncio.Event()
+    loop.call_later(hold_s, over.set)
+    await over.wait()
+    return order == ["before", "due"]
 
 
 def ids(message: bytes) -> list[int]:
@@ -121,23 +121,16 @@ async def test_results_that_took_longer_wait_for_no_more_than_a_message_holds() 
 
 async def test_a_result_waits_twice_as_long_as_its_inference_took_and_a_tiny_one_beside_it_no_longer() -> None:
     outbox, jobs = behind(running=3, queued=50)
-    assert not is_sent_after(outbox, jobs, 0, inference_s=0.01)
-    assert await what_comes_first(outbox, after_s=0.012) == "later"
-    assert await what_comes_first(outbox, after_s=0.1) == "due"
+    assert await falls_due_after(0.02, outbox, lambda: outbox.put((0,), ended(inference_s=0.01)))
     assert ids(outbox.take()) == [0]
     assert not is_sent_after(outbox, jobs, 1, inference_s=0.01)
-    outbox.put((2,), ended())
-    assert await what_comes_first(outbox, after_s=0.012) == "due"
+    assert await falls_due_after(0.001, outbox, lambda: outbox.put((2,), ended()))
     assert ids(outbox.take()) == [1, 2]
 
 
 async def test_a_tiny_result_waits_for_slow_ones_only_for_a_moment() -> None:
     outbox = with_in_flight(4)
-    outbox.put((0,), ended())
-    due = asyncio.Event()
-    outbox.on_ready = due.set
-    await due.wait()
-    assert outbox.is_ready
+    assert await falls_due_after(0.001, outbox, lambda: outbox.put((0,), ended()))
     assert ids(outbox.take()) == [0]
     outbox.put((1,), ended())
     assert not outbox.is_ready
