@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from threading import Event
 
-from tests.transport.http.connections import reaches
+from tests.waiting import until
 
 from inferwire_server.gil_thread import GilThread
 
@@ -19,7 +19,7 @@ async def occupied(thread: GilThread) -> AsyncGenerator[Callable[[int], Awaitabl
     occupying = asyncio.ensure_future(thread.run(may_go.wait))
 
     async def wait_for(calls: int) -> None:
-        await reaches(lambda: thread.calls == calls + 1)
+        await until(lambda: thread.calls == calls + 1)
 
     try:
         await wait_for(0)

@@ -11,10 +11,9 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.waiting import LIMIT_S
 
 Attributes = dict[str, str | int]
-
-TIMEOUT_S = 20
 
 
 class Collected(NamedTuple):
@@ -42,7 +41,7 @@ class Collector:
 
     def take(self, count: int) -> list[Collected]:
         """Wait for so many spans."""
-        return [self.spans.get(timeout=TIMEOUT_S) for _ in range(count)]
+        return [self.spans.get(timeout=LIMIT_S) for _ in range(count)]
 
 
 @contextmanager
@@ -55,7 +54,7 @@ def collecting() -> Generator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            answers.wait(TIMEOUT_S)
+            answers.wait(LIMIT_S)
             for span in _spans(ExportTraceServiceRequest.FromString(body)):
                 spans.put(span)
             self.send_response(200)

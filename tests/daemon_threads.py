@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from threading import Thread
 from typing import ParamSpec, TypeVar
 
-TIMEOUT_S = 10
+from tests.waiting import LIMIT_S
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,4 +38,4 @@ class DaemonThreads(Executor):
         del cancel_futures
         if wait:
             for thread in self._threads:
-                thread.join(TIMEOUT_S)
+                thread.join(LIMIT_S)

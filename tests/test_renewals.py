@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from tests.certificates import Authority
 from tests.transport.key_kinds import KEYS_FOR_GRPC, certificate_for
+from tests.waiting import until
 
 from inferwire_server.engine.fake_backend import FakeBackend
 from inferwire_server.metrics.server import of_renewals
@@ -45,12 +45,6 @@ def shown(server: Composition) -> dict[str, float]:
 
 def end_of(certificate: Path) -> float:
     return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not holds():  # noqa: ASYNC110 - nothing signals a change of a metric
-            await asyncio.sleep(0.01)
 
 
 async def test_a_server_without_such_files_says_nothing_of_them() -> None:

@@ -14,7 +14,8 @@ import grpc
 import pytest
 import trustme
 from tests.cli.tls_front import TlsFront, tls_front
-from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer
+from tests.client.transport.scripted_server import ScriptedServer
+from tests.waiting import LIMIT_S
 
 from inferwire_cli.__main__ import main
 from inferwire_cli.server_process import NOT_INHERITED, ServerProcess, free_ports, running_server
@@ -84,7 +85,7 @@ def test_a_command_shows_the_key_over_grpc(run: Run, method: str, words: tuple[s
     server.unary = {"ListModels": nothing, "LoadModel": nothing}
     try:
         run(*words, INFERWIRE_ADDRESS=f"127.0.0.1:{server.port}", INFERWIRE_API_KEY="s3cret")
-        called, metadata = server.calls.get(timeout=TIMEOUT_S)
+        called, metadata = server.calls.get(timeout=LIMIT_S)
         assert (called, metadata["authorization"]) == (method, "Bearer s3cret")
     finally:
         server.stop()

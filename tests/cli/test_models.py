@@ -16,7 +16,8 @@ from typing import Any
 import grpc
 import pytest
 from rich.console import Console
-from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer
+from tests.client.transport.scripted_server import ScriptedServer
+from tests.waiting import LIMIT_S
 
 from inferwire.transport.descriptions import ModelStatus
 from inferwire_cli.models.table import Row, as_table
@@ -90,7 +91,7 @@ def test_models_are_asked_for_at_once_and_listed_in_their_order(run: Run, ending
 
     def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
         try:
-            all_have_come.wait(TIMEOUT_S)
+            all_have_come.wait(LIMIT_S)
         except BrokenBarrierError:
             context.abort(grpc.StatusCode.INTERNAL, "it came alone")
         asked = pb.GetModelRequest.FromString(request)

@@ -22,7 +22,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
-from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer
+from tests.client.transport.scripted_server import ScriptedServer
+from tests.waiting import LIMIT_S
 
 from inferwire_cli.server_process import end, start, wait_until_ready
 
@@ -95,7 +96,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[str]]:
 
 def say(port: int, data: bytes) -> bytes:
     """Say something at a port, and give how the answer begins; nothing where the connection is closed."""
-    with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as connection:
+    with socket.create_connection(("127.0.0.1", port), LIMIT_S) as connection:
         connection.sendall(data)
         with suppress(ConnectionError):
             return connection.recv(4096)

@@ -17,11 +17,11 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from inferwire_cli.server_process import HOST, ServerProcess, free_ports
 
 Run = Callable[..., Any]
-LIMIT_S = 60.0
 
 
 def test_colours_are_no_terminal(server: ServerProcess) -> None:

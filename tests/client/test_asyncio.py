@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from tests.waiting import LIMIT_S, until
 
 import inferwire as ov
 from inferwire.requests.awaiting import Handover
 from inferwire.requests.run import Run
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
 
-TIMEOUT_S = 30
 Finish = Callable[[FakeExecution], None]
 
 ONES = np.ones((1, 3), np.float32)
@@ -26,13 +26,6 @@ ONES = np.ones((1, 3), np.float32)
 async def submitted(transport: FakeTransport, count: int) -> None:
     """Let the loop run until so many executions were submitted."""
     await until(lambda: len(transport.executions) >= count)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until something is so."""
-    async with asyncio.timeout(TIMEOUT_S):
-        while not condition():  # noqa: ASYNC110 - nothing is waited for, the loop's other tasks have their turn
-            await asyncio.sleep(0)
 
 
 async def test_an_inference_is_awaited(transport: FakeTransport, request_: ov.InferRequest, finish: Finish) -> None:
@@ -201,11 +194,11 @@ async def test_a_queue_s_request_that_a_task_awaits_itself_is_lent_to_nobody_and
     if fails:
         transport.executions[0].fail(ov.InferenceFailed("no"))
         with pytest.raises(ov.InferenceFailed, match="no"):
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(LIMIT_S):
                 await task
     else:
         finish(transport.executions[0])
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(LIMIT_S):
             assert (await task)["out"].tolist() == [[2, 2, 2]]
     assert queue.is_ready()
     queue.wait_all()
@@ -259,7 +252,7 @@ def test_many_loops_share_a_queue_with_threads(
     for _ in range(50):
         queue.start_async(ONES)
     for thread in threads:
-        thread.join(TIMEOUT_S)
+        thread.join(LIMIT_S)
     queue.wait_all()
     assert seen == [50, 50, 50]
     assert len(transport.executions) == 200
@@ -350,7 +343,7 @@ async def test_what_is_cancelled_before_it_could_be_sent_is_not_sent(
     may_send = threading.Event()
     with ThreadPoolExecutor(1) as threads:
         asyncio.get_running_loop().set_default_executor(threads)
-        threads.submit(may_send.wait, TIMEOUT_S)
+        threads.submit(may_send.wait, LIMIT_S)
         transport.is_connected = False
         task = asyncio.create_task(request_.infer_async(ONES))
         await asyncio.sleep(0)
@@ -461,7 +454,7 @@ def test_a_job_that_fails_to_be_sent_comes_back_though_its_task_has_gone(
     transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
 ) -> None:
     def refuse(_: FakeExecution) -> None:
-        assert may_refuse.wait(TIMEOUT_S)
+        assert may_refuse.wait(LIMIT_S)
         raise ov.ServerUnavailable("no server")
 
     async def begin_and_drop() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.client.conftest import describe
+from tests.waiting import LIMIT_S, until
 
 import inferwire as ov
 from inferwire.graph.described import PortDescription
@@ -20,7 +21,6 @@ from inferwire.transport.executions import StoredBox
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTensors, FakeTransport
 from inferwire_proto.element_types import BY_NAME
 
-TIMEOUT_S = 10
 ONES: np.ndarray[Any, Any] = np.ones((1, 3), np.float32)
 Answer = Callable[[FakeExecution], None]
 
@@ -256,7 +256,7 @@ class SlowTensors(FakeTensors):
 
     def get(self, box: StoredBox) -> bytes:
         self.is_asked.set()
-        assert self.may_give.wait(TIMEOUT_S)
+        assert self.may_give.wait(LIMIT_S)
         return FakeTensors.get(self, box)
 
 
@@ -284,9 +284,7 @@ async def asked(transport: FakeTransport) -> SlowTensors:
     """Let the loop run until somebody asks a slow server for a tensor."""
     tensors = transport.tensors
     assert isinstance(tensors, SlowTensors)
-    async with asyncio.timeout(TIMEOUT_S):
-        while not tensors.is_asked.is_set():  # noqa: ASYNC110 - nothing is waited for, other tasks have their turn
-            await asyncio.sleep(0)
+    await until(tensors.is_asked.is_set)
     return tensors
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import openvino
 import pytest
+from tests.waiting import LIMIT_S
 
 from inferwire.drop_in.command import python_options
 from inferwire.drop_in.stand_ins import IMPORTABLE, STAND_INS
 from inferwire.not_offered import MODULES, TOP_LEVEL, sentence
 from inferwire.version import MIRRORED_VERSION
-
-LIMIT_S = 60
 
 
 def run(

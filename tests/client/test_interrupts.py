@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.client.interrupt import PACKAGE, Interrupt
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.executions import Outcome, OutputForm
@@ -21,7 +22,6 @@ from inferwire_proto.element_types import BY_NAME
 
 Finish = Callable[[FakeExecution], None]
 
-TIMEOUT_S = 10
 
 ONES: NDArray[np.float32] = np.ones((1, 3), np.float32)
 
@@ -121,7 +121,7 @@ def check_free(use: Callable[[], object], failure: str) -> None:
     """Have another thread use something, which never returns where a lock was left taken."""
     other = threading.Thread(target=use, daemon=True)
     other.start()
-    other.join(TIMEOUT_S)
+    other.join(LIMIT_S)
     assert not other.is_alive(), failure
 
 

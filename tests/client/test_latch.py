@@ -5,15 +5,13 @@ from __future__ import annotations
 import gc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from os import sched_yield
 from sys import getsizeof
 
 from tests.client.interrupt import Interrupt
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S, wait_until
 
 from inferwire.latch import Latch
-
-TIMEOUT_S = 30
 
 
 def test_it_is_set_once_and_stays_so() -> None:
@@ -27,10 +25,10 @@ def test_it_is_set_once_and_stays_so() -> None:
 def test_it_lets_go_of_all_who_wait() -> None:
     latch = Latch()
     with DaemonThreads() as pool:
-        waits = [pool.submit(latch.wait, timeout) for timeout in (TIMEOUT_S, TIMEOUT_S, None, None)]
+        waits = [pool.submit(latch.wait, timeout) for timeout in (LIMIT_S, LIMIT_S, None, None)]
         assert not any(wait.done() for wait in waits)
         latch.set()
-        assert [wait.result(TIMEOUT_S) for wait in waits] == [True] * 4
+        assert [wait.result(LIMIT_S) for wait in waits] == [True] * 4
 
 
 def test_waits_that_gave_up_leave_nothing_behind() -> None:
@@ -49,7 +47,7 @@ def test_threads_that_set_it_at_once_set_it_once() -> None:
         for _ in range(200):
             latch = Latch()
             for done in [pool.submit(latch.set) for _ in range(4)]:
-                done.result(TIMEOUT_S)
+                done.result(LIMIT_S)
             assert latch.wait(0)
 
 
@@ -59,12 +57,11 @@ def test_where_its_setting_is_interrupted_it_can_be_set_again() -> None:
         latch = Latch()
         with DaemonThreads() as pool:
             waits = [pool.submit(latch.wait) for _ in range(2)]
-            while len(latch.__dict__.get("_bells", ())) < 2:
-                sched_yield()
+            wait_until(lambda: len(latch.__dict__.get("_bells", ())) == 2)  # noqa: B023 - called here
             with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
                 latch.set()
             latch.set()
-            assert [wait.result(TIMEOUT_S) for wait in waits] == [True] * 2
+            assert [wait.result(LIMIT_S) for wait in waits] == [True] * 2
         if interrupt.is_due:
             break
         steps += 1

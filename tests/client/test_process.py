@@ -10,12 +10,11 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.process import THIS
 from inferwire.transport.fake_transport import FakeTransport
-
-TIMEOUT_S = 20
 
 PROGRAM = """
 import os, signal, threading
@@ -132,7 +131,7 @@ def run_forking(forking: str) -> tuple[str, str]:
     # From 3.12 on Python warns of a fork beside threads, which is what this is about.
     program = PROGRAM.format(dedent(forking))
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     return done.stdout, done.stderr
 
 

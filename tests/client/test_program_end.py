@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.client.transport.scripted_server import ScriptedServer
+from tests.waiting import LIMIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 30
 TOLD = "told: the interpreter is shutting down, and the threads that would take the answer run no more\n"
 
 
@@ -21,7 +21,7 @@ def said_by(program: str, *arguments: str) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=LIMIT_S,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

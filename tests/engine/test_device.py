@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 from tests.engine.conftest import no_new_threads
+from tests.waiting import until
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -74,9 +75,7 @@ class Rig:
         await asyncio.gather(*self.ends)
         for _ in range(2 * slots):
             await self.submit()[1]
-        async with asyncio.timeout(10.0):
-            while self.device.occupancy.running:
-                await asyncio.to_thread(int)
+        await until(lambda: not self.device.occupancy.running)
         self.model.gate.close()
         jobs = [self.submit() for _ in range(slots)]
         await self.held(slots)
@@ -302,9 +301,7 @@ async def test_a_cancelled_job_of_a_binding_is_stopped_where_it_runs() -> None:
         rig.device.submit(job)
         await rig.held(1)
         rig.device.cancel(job, NOT_WANTED)
-        async with asyncio.timeout(10.0):
-            while rig.device.occupancy_of("bound").running:
-                await asyncio.to_thread(int)
+        await until(lambda: not rig.device.occupancy_of("bound").running)
         await rig.device.remove_model("bound", GONE)
 
 

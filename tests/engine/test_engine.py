@@ -10,6 +10,7 @@ from weakref import ref
 
 import pytest
 from structlog.testing import capture_logs
+from tests.waiting import until
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -180,9 +181,7 @@ async def test_a_kept_job_keeps_nothing_of_a_model_that_was_unloaded_but_what_it
         compiled = ref(models.pop("m"))
         assert compiled() is not None
         await engine.unload(model, GONE)
-        async with asyncio.timeout(10.0):
-            while compiled() is not None:  # the thread has told of the job's end, and is not back yet
-                await asyncio.to_thread(int)
+        await until(lambda: compiled() is None)  # the thread has told of the job's end, and is not back yet
     assert job.model is model
     assert (model.spec, model.execution_devices) == (echo_spec("m"), ("CPU",))
 

@@ -17,6 +17,7 @@ import openvino.opset13 as ops
 import pytest
 from structlog.testing import capture_logs
 from tests.engine.conftest import no_new_threads
+from tests.waiting import LIMIT_S, until
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -37,7 +38,6 @@ from inferwire_server.tallies import Tallies
 SOURCE = Source(Path("m.xml"))
 WORK = Work((Tensor(BY_NAME["f32"], (1, 4), bytes(16)),), (0,))
 GONE = ServingError(Code.MODEL_NOT_READY, "unloaded by the test")
-LIMIT_S = 10.0
 
 
 @dataclass
@@ -56,9 +56,7 @@ class NotingModel(FakeModel):
 
     async def is_freed(self, count: int) -> None:
         """Wait until so many slots are freed: the thread that ran one may not be back yet."""
-        async with asyncio.timeout(LIMIT_S):
-            while len(self.freed_on) < count:
-                await asyncio.to_thread(int)
+        await until(lambda: len(self.freed_on) >= count)
         assert len(self.freed_on) == count
 
     def _noted(self, slot: FakeSlot) -> FakeSlot:

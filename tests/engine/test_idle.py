@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -16,8 +17,6 @@ from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.engine.models import Model
 from inferwire_server.tallies import Tallies
-
-LIMIT_S = 10.0
 
 
 class TroubledKeeper:

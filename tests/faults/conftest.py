@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from tests.faults.ways_in import OK, WAYS, Way
 from tests.transport.conftest import sessions_of
+from tests.waiting import LIMIT_S, until
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.scheduling.occupancy import Occupancy
@@ -31,8 +32,6 @@ from inferwire_server.transport.http.server import HttpServer, http_server
 from inferwire_server.transport.rest.app import create_app
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
 
-LIMIT_S = 30.0
-"""How long anything may take; only something that hangs reaches it."""
 SLOTS = 2
 CAPACITY = 4
 WORK = Inference(Wanted(ServedModel("echo")), (("x", Tensor(BY_NAME["f32"], (1, 4), bytes(16))),))
@@ -101,13 +100,6 @@ class Server:
         samples = [sample for family in families for sample in family.samples if sample.name == name]
         order = ("model", "version", "device", "outcome")
         return {tuple(s.labels[label] for label in order if label in s.labels): s.value for s in samples if s.value}
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Let the loop and its threads run until a condition holds."""
-    async with asyncio.timeout(LIMIT_S):
-        while not holds():
-            await asyncio.to_thread(int)
 
 
 @asynccontextmanager

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from threading import Event
 
 import pytest
-from tests.faults.conftest import LIMIT_S, SLOTS, WORK, Server
+from tests.faults.conftest import SLOTS, WORK, Server
+from tests.waiting import LIMIT_S
 
 from inferwire_server.core.scheduling.job import Job, JobState, Transforms
 from inferwire_server.core.tensors import Tensor

@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.faults.conftest import Server, until
+from tests.faults.conftest import Server
+from tests.waiting import until
 
 from inferwire_server.engine.fake_backend import FakeModel
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.faults.conftest import CAPACITY, LIMIT_S, SLOTS, WORK, Server, opened, until
+from tests.faults.conftest import CAPACITY, SLOTS, WORK, Server, opened
 from tests.faults.ways_in import OK, SAY_CODES, WAYS, v1_session_of_three
+from tests.waiting import LIMIT_S, until
 
 from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.scheduling.occupancy import Occupancy

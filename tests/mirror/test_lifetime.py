@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
-from time import monotonic, sleep
 
 import numpy as np
 import pytest
+from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
 from inferwire_cli.server_process import ServerProcess, ServerProcessError, running_server
-
-TIMEOUT_S = 60
 
 PREAMBLE = """
 import sys, threading
@@ -118,7 +116,7 @@ def test_threads_share_a_core(server_address: str, models: Mapping[str, Path]) -
     start = threading.Barrier(16)
 
     def work(number: int) -> list[float]:
-        start.wait(TIMEOUT_S)
+        start.wait(LIMIT_S)
         compiled = core.compile_model(models["relu"], "CPU")
         request = compiled.create_infer_request()
         return [float(request.infer(np.full((1, 3), number + at, np.float32))[0][0, 0]) for at in range(20)]
@@ -187,10 +185,7 @@ def test_what_nobody_holds_lets_its_connection_go_without_the_garbage_collector(
         use(compiled, np.ones((1, 3), np.float32))
         del compiled
         # Whoever has called back may not have let go of it yet.
-        give_up = monotonic() + TIMEOUT_S
-        while transport() is not None and monotonic() < give_up:
-            sleep(0.01)
-        assert transport() is None
+        wait_until(lambda: transport() is None)
     finally:
         gc.enable()
 
@@ -221,12 +216,12 @@ def serve_and_kill(repository: Path, slow: Path) -> None:
 
 def kill(server: ServerProcess) -> None:
     server.process.kill()
-    server.process.wait(TIMEOUT_S)
+    server.process.wait(LIMIT_S)
 
 
 def run(script: str, address: str, models: Mapping[str, Path]) -> str:
     command = [sys.executable, "-W", "error", "-c", script, address, str(models["slow"]), str(models["relu"])]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     complaints = [line for line in finished.stderr.splitlines() if "fork_posix.cc" not in line]
     assert (finished.returncode, complaints) == (0, [])
     return finished.stdout

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from urllib.request import Request, urlopen
 
 import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.waiting import wait_until
 
 import inferwire
 from inferwire_cli.server_process import ServerProcess, running_server
@@ -82,9 +82,7 @@ def test_a_watching_server_follows_the_files(repository: Path) -> None:
     with running_server(repository, "--watch") as server:
         compiled = inferwire.Core(server.grpc_address).served_model("adder")
         save(repository, 7)
-        give_up = monotonic() + 60
-        while compiled({"data": np.zeros((1, 3), np.float32)})["out"][0, 0] != 7:
-            assert monotonic() < give_up
+        wait_until(lambda: compiled({"data": np.zeros((1, 3), np.float32)})["out"][0, 0] == 7)
 
 
 def test_reloads_under_load_lose_no_request(repository: Path) -> None:

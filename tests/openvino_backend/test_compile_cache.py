@@ -3,7 +3,7 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from errno import EIO
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 from tests.conftest import without_rights
+from tests.waiting import wait_until
 
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
@@ -34,11 +35,6 @@ def is_waited_for(folder: Path) -> bool:
     inode = (folder / LOCK).stat().st_ino
     lines = Path("/proc/locks").read_text().splitlines()
     return any("->" in line and f":{inode} " in line for line in lines)
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    while not is_so():
-        pass
 
 
 def test_the_folder_is_one_compilers_alone_until_it_has_done(tmp_path: Path) -> None:

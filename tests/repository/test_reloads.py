@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.conftest import without_rights
 from tests.repository.rig import a_rig, settled
+from tests.waiting import until
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Job, JobState
@@ -354,6 +355,4 @@ async def test_twenty_reloads_under_load_lose_no_job(tmp_path: Path) -> None:
         assert {job.state for job in ended} == {JobState.FINISHED}
         assert rig.backend.compiled == 21
         assert len({job.model for job in ended}) > 1
-        async with asyncio.timeout(10):
-            while len(rig.engine.devices[0].models) > 1:  # noqa: ASYNC110 - nobody tells of it
-                await asyncio.sleep(0.01)
+        await until(lambda: len(rig.engine.devices[0].models) == 1)

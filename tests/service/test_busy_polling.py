@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 from tests.service.echoing import a_model, an_inference
+from tests.waiting import LIMIT_S
 
 from inferwire_server.from_settings import busy_poll_s
 from inferwire_server.server import Composition
@@ -15,7 +16,6 @@ from inferwire_server.service.busy_polling import BusyPolling
 from inferwire_server.settings import Settings
 
 WINDOW_S = 0.5
-TIMEOUT_S = 20
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 
@@ -158,7 +158,7 @@ async def test_work_is_all_inferences_that_are_in_flight(serving: Serving, monke
         assert said == ["begin"]
         calls[0].cancel()
         model.gate.open()
-        await asyncio.wait(calls, timeout=TIMEOUT_S)
+        await asyncio.wait(calls, timeout=LIMIT_S)
         assert said == ["begin", "rest"]
         await server.services.inference.infer(an_inference())
         assert said == ["begin", "rest"] * 2

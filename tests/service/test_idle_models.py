@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from tests.waiting import until
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
@@ -34,7 +35,6 @@ Leap = Callable[[float], None]
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
 INFERENCE = Inference(Wanted(ServedModel("m")), (("x", ROW),))
 IDLE_S = 600.0
-LIMIT_S = 30.0
 
 
 class Reopening(FakeModel):
@@ -75,9 +75,7 @@ class Rig:
         return end
 
     async def comes_to(self, state: VersionState) -> None:
-        async with asyncio.timeout(LIMIT_S):
-            while self.served.state is not state:
-                await asyncio.to_thread(int)
+        await until(lambda: self.served.state is state)
 
     async def gets_unloaded(self) -> None:
         self.leap(IDLE_S + 1)

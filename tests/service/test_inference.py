@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.service.echoing import ROW, a_model, an_inference
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Job, JobState
@@ -18,8 +19,6 @@ from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
 from inferwire_server.service.values import ServedModel
-
-TIMEOUT_S = 20
 
 Serving = Callable[..., AbstractAsyncContextManager[Composition]]
 Leap = Callable[[float], None]
@@ -63,7 +62,7 @@ async def test_a_job_without_a_time_limit_has_its_model_s_or_the_server_s(
         await asyncio.sleep(0.01)
         assert not call.done()
         leap(1)
-        job = await asyncio.wait_for(call, TIMEOUT_S)
+        job = await asyncio.wait_for(call, LIMIT_S)
         assert job.state is JobState.EXPIRED
         assert f"the time limit of {limit_s:g} s passed" in str(job.error)
         model.gate.open()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.waiting import until
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -161,9 +162,7 @@ async def test_refused_and_cancelled_jobs_are_counted_as_such(serving: Serving) 
         await jobs.wait(started[1], 1000.0)
         assert outcomes(server) == {"refused": 4, "cancelled": 2, "finished": 1}
         device = server.services.models.resolve(ServedModel("m")).device
-        async with asyncio.timeout(10.0):
-            while device.occupancy.running:
-                await asyncio.to_thread(int)
+        await until(lambda: not device.occupancy.running)
         model.gate.close()
         again = [jobs.start(an_inference({})) for _ in range(2)]
         await asyncio.to_thread(model.gate.wait_held, 2)

@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -14,8 +15,6 @@ from inferwire_server.errors import ServingError
 from inferwire_server.host.shared_segments import Segment, SharedSegments
 from inferwire_server.service.shared_memory import SharedMemoryService
 from inferwire_server.service.values import Region, SharedPlace, SharedTensor
-
-LIMIT_S = 30.0
 
 
 class HeldSegments(SharedSegments):

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.busy_threads import BusyThreads
+from tests.waiting import until
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -395,9 +396,7 @@ class Reading:
 
     async def is_done(self, jobs: list[Job]) -> None:
         self.model.gate.open()
-        async with asyncio.timeout(10):
-            while not all(job.state.is_terminal for job in jobs):
-                await asyncio.to_thread(int)
+        await until(lambda: all(job.state.is_terminal for job in jobs))
 
     def keeps(self) -> int:
         """Say how many bytes the session keeps, of data alone."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -104,9 +105,7 @@ def shown(server: Composition) -> dict[str, float]:
 
 async def is_shown(server: Composition, expected: dict[str, float]) -> None:
     """Wait until the metrics say this: what is removed counts until it is gone."""
-    async with asyncio.timeout(10):
-        while shown(server) != expected:
-            await asyncio.to_thread(int)
+    await until(lambda: shown(server) == expected)
 
 
 async def test_what_sessions_have_uploaded_is_shown_with_what_they_may(serving: Serving, leap: Leap) -> None:
@@ -262,9 +261,7 @@ async def test_a_release_whose_caller_goes_at_once_is_carried_out(serving: Servi
             await releasing
         assert repr(server.engine) == "<Engine: 1 models on CPU>"  # that of the repository
         model.gate.open()
-        async with asyncio.timeout(10):
-            while compiled in compiled.device.models:
-                await asyncio.to_thread(int)
+        await until(lambda: compiled not in compiled.device.models)
         assert running.state is JobState.FINISHED
 
 
@@ -273,8 +270,7 @@ async def left(server: Composition, session: Session, leap: Leap) -> None:
     server.services.sessions.detach(session)
     await asyncio.to_thread(int)
     leap(server.services.sessions.lease_s)
-    while not session.has_ended:
-        await asyncio.to_thread(int)
+    await until(lambda: session.has_ended)
     await asyncio.to_thread(int)
 
 

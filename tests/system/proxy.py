@@ -7,9 +7,9 @@ import threading
 from collections.abc import Coroutine
 from typing import Any
 
-from inferwire_cli.server_process import HOST
+from tests.waiting import LIMIT_S
 
-TIMEOUT_S = 60
+from inferwire_cli.server_process import HOST
 
 
 class Proxy:
@@ -41,7 +41,7 @@ class Proxy:
     def __exit__(self, *exc_info: object) -> None:
         self._run(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(TIMEOUT_S)
+        self._thread.join(LIMIT_S)
         self._loop.close()
 
     def go_silent(self) -> None:
@@ -58,7 +58,7 @@ class Proxy:
         self._is_down = False
 
     def _run(self, call: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result(TIMEOUT_S)
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result(LIMIT_S)
 
     async def _stop(self) -> None:
         self._server.close()

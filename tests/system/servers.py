@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 import openvino
 from openvino import opset13 as op
+from tests.waiting import wait_until
 
 from inferwire_cli.server_process import (
     HOST,
@@ -84,5 +85,15 @@ def log_line(log: IO[bytes], event: str) -> dict[str, Any]:
 
 def wait_for_line(server: ServerProcess, log: IO[bytes], event: str) -> None:
     """Wait until a server has logged an event."""
-    while event not in tail(log):
-        assert not has_ended_within(server, 0.02), tail(log)
+    wait_for(server, lambda: event in tail(log), log)
+
+
+def wait_for(server: ServerProcess, holds: Callable[[], bool], log: IO[bytes] | None = None) -> None:
+    """Wait until something is so, which it never is once the server has ended."""
+
+    def is_so() -> bool:
+        found = holds()
+        assert found or not has_ended_within(server, 0.01), tail(log) if log else "the server has ended"
+        return found
+
+    wait_until(is_so)

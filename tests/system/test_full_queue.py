@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.system.proxy import Proxy
 from tests.system.servers import save_slow_model
+from tests.waiting import wait_until
 
 import inferwire as ov
 from inferwire_cli.server_process import HOST, ServerProcess, running_server
@@ -58,8 +59,7 @@ def test_jobs_that_wait_for_room_end_with_the_connection_and_open_none(tmp_path:
         queue.set_error_callback(lambda _, index, error: failed.append(type(error)))
         for index in range(JOBS):
             queue.start_async(np.ones(1, np.float32), index)
-        while not refusals(server):
-            pass
+        wait_until(lambda: refusals(server))
         connections = proxy.connections
         core.close()
         queue.wait_all()

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from inferwire_cli.server_process import running_server
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 60
 
 PROGRAM = """
 from gevent import monkey

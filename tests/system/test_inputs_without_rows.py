@@ -13,6 +13,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire_cli.server_process import ServerProcess, running_server
@@ -23,7 +24,6 @@ from inferwire_proto.inferwire.v1 import types_pb2
 SHAPES: Mapping[str, tuple[tuple[int, ...], ...]] = {"alone": ((),), "beside": ((1, 3), ()), "before": ((), (1, 3))}
 """The inputs' shapes of each model, which adds its inputs up and then one."""
 COUNT = 5
-TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_each_of_a_stack_has_its_own_answer(name: str, server: ServerProcess) ->
     found: dict[int, Any] = {}
     with grpc.insecure_channel(server.grpc_address) as channel:
         session: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")
-        for data in session(iter(sent), timeout=TIMEOUT_S):
+        for data in session(iter(sent), timeout=LIMIT_S):
             answer = pb.SessionResponse.FromString(data)
             raw_outputs = iter(answer.raw)
             for result in answer.results:

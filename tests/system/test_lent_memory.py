@@ -7,10 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import pytest
 from openvino import opset13 as op
 from tests.child_processes import children_of
 from tests.system.servers import serving
+from tests.waiting import wait_until
 
 import inferwire as ov
 from inferwire.transport.lent_memory import memory_behind
@@ -27,7 +27,6 @@ from inferwire_proto.lent_memory import NAME
 
 SHAPE = (2, 100, 400)
 PICTURE = (np.arange(80_000, dtype=np.float32) % 7).reshape(SHAPE)
-TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +67,6 @@ def mappings(pid: int) -> int:
     return Path(f"/proc/{pid}/maps").read_text().count(f"/memfd:{NAME}")
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another process or thread does."""
-    end_at = monotonic() + TIMEOUT_S
-    while not condition():
-        assert monotonic() < end_at, "it did not come to that"
-        os.sched_yield()
-
-
 def lent(request: ov.InferRequest, pid: int, count: int = 1) -> None:
     """Run a request until the server reads its memory in place, and check each answer."""
 
@@ -83,7 +74,7 @@ def lent(request: ov.InferRequest, pid: int, count: int = 1) -> None:
         np.testing.assert_array_equal(request.infer(given(PICTURE, 2.0))[0], sums(PICTURE, 2))
         return mappings(pid) == count
 
-    until(has_come_to_that)
+    wait_until(has_come_to_that)
 
 
 def test_answers_are_the_same_whatever_way_inputs_take(server: ServerProcess, model: ov.CompiledModel) -> None:
@@ -137,7 +128,7 @@ def test_a_queue_reads_each_jobs_own_input(server: ServerProcess, model: ov.Comp
     for number, answer in answers.items():
         np.testing.assert_array_equal(answer, sums(PICTURE + number, 1))
     assert len(answers) == 200
-    until(lambda: mappings(server.process.pid) == 4)
+    wait_until(lambda: mappings(server.process.pid) == 4)
 
 
 def test_nothing_is_left_of_requests_that_nobody_holds(server: ServerProcess, model: ov.CompiledModel) -> None:
@@ -149,9 +140,9 @@ def test_nothing_is_left_of_requests_that_nobody_holds(server: ServerProcess, mo
     requests.clear()
     gc.collect()
     # What the server has mapped already may not be answered yet, and is held until then.
-    until(lambda: mappings(os.getpid()) == 0)
-    until(lambda: mappings(server.process.pid) == 0)
-    until(lambda: len(os.listdir("/proc/self/fd")) <= before + 3)  # noqa: PTH208 - as above
+    wait_until(lambda: mappings(os.getpid()) == 0)
+    wait_until(lambda: mappings(server.process.pid) == 0)
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before + 3)  # noqa: PTH208 - as above
 
 
 def test_a_server_that_has_restarted_is_lent_the_memory_again(repository: Path, port: int) -> None:
@@ -202,11 +193,11 @@ while True:
 """
     client = subprocess.Popen([sys.executable, "-c", program])
     try:
-        until(lambda: mappings(server.process.pid) == 1)
+        wait_until(lambda: mappings(server.process.pid) == 1)
     finally:
         client.kill()
         client.wait()
-    until(lambda: mappings(server.process.pid) == 0)
+    wait_until(lambda: mappings(server.process.pid) == 0)
 
 
 def test_each_of_several_workers_reads_what_its_clients_lend(repository: Path, port: int) -> None:
@@ -219,7 +210,7 @@ def test_each_of_several_workers_reads_what_its_clients_lend(repository: Path, p
                 np.testing.assert_array_equal(request.infer(given(PICTURE, 2.0))[0], sums(PICTURE, 2))
             return sum(map(mappings, pids)) == len(clients)
 
-        until(all_are_lent)
+        wait_until(all_are_lent)
         clients.clear()
         gc.collect()
-        until(lambda: sum(map(mappings, pids)) == 0)
+        wait_until(lambda: sum(map(mappings, pids)) == 0)

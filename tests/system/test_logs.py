@@ -9,9 +9,10 @@ from contextlib import closing
 from http.client import HTTPConnection
 
 import pytest
+from tests.system.servers import wait_for
 
 from inferwire_cli.health import is_ready
-from inferwire_cli.server_process import HOST, ServerProcess, end, free_ports, has_ended_within
+from inferwire_cli.server_process import HOST, ServerProcess, end, free_ports
 
 PROGRAM = """
 import sys, structlog
@@ -46,8 +47,7 @@ def test_calls_do_not_wait_for_a_terminal_that_shows_nothing_more(workers: str) 
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal, process_group=0)
     server = ServerProcess(process, grpc_port, http_port)
     try:
-        while not is_ready(HOST, http_port):
-            assert not has_ended_within(server, 0.05)
+        wait_for(server, lambda: is_ready(HOST, http_port))
         for _ in range(8):
             # Each connection may reach another worker.
             with closing(HTTPConnection(HOST, http_port, timeout=60)) as http:

@@ -13,6 +13,7 @@ import pytest
 from openvino import opset13 as op
 from tests.system.proxy import Proxy
 from tests.system.servers import serving
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
@@ -23,7 +24,6 @@ from inferwire_cli.server_process import HOST, ServerProcess, free_ports
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 MODEL = DIGITS / "1" / "digits_mlp.xml"
 ROW = np.zeros((1, 64), np.float32)
-TIMEOUT_S = 60
 F32 = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
@@ -92,7 +92,7 @@ def test_what_a_killed_server_had_in_flight_is_run_by_its_successor(port: int, s
         request = core.compile_model(slow, "CPU").create_infer_request()
         request.start_async(np.ones(1, np.float32))
         server.process.kill()
-        server.process.wait(TIMEOUT_S)
+        server.process.wait(LIMIT_S)
         # Nobody listens there now: it was tried again, once, and the wait ends.
         with pytest.raises(ov.ServerUnavailable, match="was under way, which may have run: no inferwire server"):
             request.wait()

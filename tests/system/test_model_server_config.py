@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import httpx
@@ -15,6 +14,7 @@ import numpy as np
 import openvino
 import pytest
 from PIL import Image
+from tests.waiting import wait_until
 
 import inferwire as ov
 from inferwire_cli.server_process import ServerProcess, running_server
@@ -113,8 +113,5 @@ def test_a_watched_file_is_followed(tmp_path: Path) -> None:
     with running_server(None, "--config", str(file), "--watch") as server:
         configuration(tmp_path, {"name": "second", **digits})
         with httpx.Client(base_url=f"http://{server.http_address}", timeout=30) as client:
-            give_up = monotonic() + 60
-            while client.get("/v2/models/second/ready").status_code != 200:
-                assert monotonic() < give_up
-            while list(client.get("/v1/config").json()) != ["second"]:
-                assert monotonic() < give_up
+            wait_until(lambda: client.get("/v2/models/second/ready").status_code == 200)
+            wait_until(lambda: list(client.get("/v1/config").json()) == ["second"])

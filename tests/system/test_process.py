@@ -23,14 +23,14 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from tests.system.servers import log_line, log_lines, save_slow_model, started, wait_for_line
+from tests.system.servers import log_line, log_lines, save_slow_model, started, wait_for, wait_for_line
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire_cli.server_process import (
     HOST,
     ServerProcess,
     free_ports,
-    has_ended_within,
     running_server,
     tail,
     wait_until_ready,
@@ -40,7 +40,6 @@ from inferwire_server.openvino_backend.compile_cache import alone_in
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 ROW = np.zeros((1, 64), np.float32)
 SLOW_INPUT = {"inputs": [{"name": "data", "datatype": "FP32", "shape": [1], "data": [1.0]}]}
-END_S = 60
 WAITING_FOR_CACHE = "waiting for another that compiles into the cache"
 LEFT = "calls did not end, the process ends without them"
 UNENDED = "an inference or a load did not stop, the process ends without it"
@@ -53,8 +52,7 @@ def get(server: ServerProcess, path: str) -> Any:
 
 def wait_for_running(server: ServerProcess, count: int) -> None:
     """Wait until so many inferences are on the device."""
-    while get(server, "/inferwire/v1/devices")["devices"][0]["running"] < count:
-        assert not has_ended_within(server, 0.01)
+    wait_for(server, lambda: get(server, "/inferwire/v1/devices")["devices"][0]["running"] >= count)
 
 
 def start_job(server: ServerProcess) -> str:
@@ -77,7 +75,7 @@ def test_running_work_finishes_after_sigterm_and_the_exit_code_is_0(tmp_path: Pa
         server.process.terminate()
         request.wait()
         assert request.results[0] > 0
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         assert log_line(log, "stopped")["cancelled"] == 0
 
 
@@ -92,7 +90,7 @@ def test_work_that_outlasts_the_grace_is_cancelled_and_the_exit_code_is_0(tmp_pa
         server.process.terminate()
         with pytest.raises(ov.ShuttingDown, match="the server is shutting down"):
             request.wait()
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         assert log_line(log, "stopped")["cancelled"] > 0
 
 
@@ -113,13 +111,12 @@ def test_callers_are_told_why_for_as_long_as_work_runs_after_sigterm(tmp_path: P
         request.start_async(np.ones(1, np.float32))
         wait_for_running(server, 1)
         server.process.terminate()
-        while status_of(server, "/v2/health/ready") == 200:
-            assert not has_ended_within(server, 0.01)
+        wait_for(server, lambda: status_of(server, "/v2/health/ready") != 200)
         assert status_of(server, "/v2/health/ready") == 503
         assert status_of(server, "/v2/health/live") == status_of(server, "/metrics") == 200
         assert status_of(server, "/v2/models/slow/infer", json.dumps(SLOW_INPUT).encode()) == 503
         server.process.terminate()
-        assert server.process.wait(END_S) == 128 + signal.SIGTERM
+        assert server.process.wait(LIMIT_S) == 128 + signal.SIGTERM
 
 
 def connection_after_answer(connection: HTTPConnection) -> str | None:
@@ -138,7 +135,7 @@ def test_a_request_that_never_comes_whole_does_not_keep_the_process_from_its_end
         caller.sendall(b"POST /v2/models/digits_mlp/infer HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{")
         get(server, "/v2")
         server.process.terminate()
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         with caller.makefile("rb") as answer:
             assert answer.readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
 
@@ -156,14 +153,14 @@ def test_work_is_taken_while_load_balancers_have_time_to_notice(tmp_path: Path) 
         assert request.infer(ROW)[0].shape == (1, 10)
         assert connection_after_answer(kept) == "close"
         server.process.terminate()
-        assert server.process.wait(END_S) == 128 + signal.SIGTERM
+        assert server.process.wait(LIMIT_S) == 128 + signal.SIGTERM
 
 
 def test_it_ends_once_load_balancers_had_their_time() -> None:
     with started("--model-repository", str(DIGITS), "--drain-delay-s", "0.01") as (server, log):
         wait_until_ready(server, log)
         server.process.terminate()
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         assert log_line(log, "stopped")["cancelled"] == 0
 
 
@@ -181,7 +178,7 @@ def test_a_terminal_that_is_closed_lets_running_work_finish(tmp_path: Path, flag
         server.process.send_signal(signal.SIGHUP)
         request.wait()
         assert request.results[0] > 0
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         assert log_line(log, "stopping")["signal"] == "SIGHUP"
 
 
@@ -193,7 +190,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         server.process.terminate()
         wait_for_line(server, log, "stopping")
         server.process.terminate()
-        assert server.process.wait(END_S) == 128 + signal.SIGTERM
+        assert server.process.wait(LIMIT_S) == 128 + signal.SIGTERM
 
 
 def test_a_signal_ends_it_while_it_is_imported_also_as_the_first_process_of_a_container(
@@ -208,17 +205,16 @@ def test_a_signal_ends_it_while_it_is_imported_also_as_the_first_process_of_a_co
     with started() as (server, _):
         (tmp_path / "importing").read_bytes()
         server.process.terminate()
-        assert server.process.wait(END_S) == 128 + signal.SIGTERM
+        assert server.process.wait(LIMIT_S) == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_model_that_is_loaded_for_long_does_not_keep_the_process_from_its_end(tmp_path: Path, workers: int) -> None:
     flags = ("--cache-dir", str(tmp_path), "--grace-s", "0.1", "--workers", str(workers))
     with alone_in(tmp_path), started("--model-repository", str(DIGITS), *flags) as (server, log):
-        while [line["event"] for line in log_lines(log)].count(WAITING_FOR_CACHE) < workers:
-            assert not has_ended_within(server, 0.02), tail(log)
+        wait_for(server, lambda: [line["event"] for line in log_lines(log)].count(WAITING_FOR_CACHE) == workers, log)
         server.process.terminate()
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         assert [line["event"] for line in log_lines(log)].count(UNENDED) == workers
         assert "Traceback" not in tail(log)
 
@@ -232,7 +228,7 @@ def test_a_file_without_an_end_does_not_keep_a_start_from_its_own(tmp_path: Path
         opened_to_write(server, tmp_path / "keys"),
     ):
         server.process.terminate()
-        assert server.process.wait(END_S) == 0, tail(log)
+        assert server.process.wait(LIMIT_S) == 0, tail(log)
         assert log_line(log, LEFT)["calls"] == ["read_api_keys"]
         assert log_line(log, "stopped")["cancelled"] == 0
         assert "Traceback" not in tail(log)
@@ -243,7 +239,7 @@ def test_nor_does_a_certificate_without_an_end(tmp_path: Path) -> None:
     flags = ("--allow-uploads", "--tls-certificate", str(tmp_path / "pem"), "--tls-key", str(tmp_path / "pem"))
     with started(*flags) as (server, log), opened_to_write(server, tmp_path / "pem"):
         server.process.terminate()
-        assert server.process.wait(END_S) == 0, tail(log)
+        assert server.process.wait(LIMIT_S) == 0, tail(log)
         assert log_line(log, LEFT)["calls"] == ["tls_of"]
         assert log_line(log, "stopped")["cancelled"] == 0
         assert "Traceback" not in tail(log)
@@ -276,7 +272,7 @@ def test_nor_does_one_keep_it_from_its_end_by_a_bug(tmp_path: Path, monkeypatch:
     (tmp_path / "sitecustomize.py").write_text(BUG)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     with started() as (server, log):
-        assert server.process.wait(END_S) == 1
+        assert server.process.wait(LIMIT_S) == 1
         (raised,) = log_line(log, "bug in the server")["exception"]
         assert (raised["exc_type"], raised["frames"][-1]["name"]) == ("KeyError", "broken")
         assert log_line(log, LEFT)["calls"] == ["serve.<locals>.hang"]
@@ -293,8 +289,8 @@ def test_a_call_on_a_thread_that_does_not_end_does_not_keep_the_process_from_its
         reload = threads.submit(status_of, server, "/v1/config/reload", b"")
         with opened_to_write(server, config):
             server.process.terminate()
-            assert server.process.wait(END_S) == 0, tail(log)
-        assert reload.result(END_S) == 503
+            assert server.process.wait(LIMIT_S) == 0, tail(log)
+        assert reload.result(LIMIT_S) == 503
         assert len(log_line(log, LEFT)["calls"]) == 1
         assert "Traceback" not in tail(log)
 
@@ -302,22 +298,25 @@ def test_a_call_on_a_thread_that_does_not_end_does_not_keep_the_process_from_its
 @contextmanager
 def opened_to_write(server: ServerProcess, pipe: Path) -> Generator[None]:
     """Open a pipe once a server reads from it, and say nothing."""
-    end: int | None = None
-    while end is None:
+    ends: list[int] = []
+
+    def is_opened() -> bool:
         with suppress(OSError):  # nobody reads yet
-            end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        assert not has_ended_within(server, 0.02)
+            ends.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(ends)
+
+    wait_for(server, is_opened)
     try:
         yield
     finally:
-        os.close(end)
+        os.close(ends[0])
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
         with started("--model-repository", str(tmp_path), grpc_port=port) as (server, log):
-            assert server.process.wait(END_S) == 1
+            assert server.process.wait(LIMIT_S) == 1
             reason = log_line(log, "cannot serve")["reason"]
             assert all(line.startswith("{") for line in tail(log).splitlines())
     assert reason.startswith(f"cannot listen for gRPC on {HOST}:{port}: another process uses the port")
@@ -325,7 +324,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 
 def test_a_second_server_does_not_share_the_port(tmp_path: Path) -> None:
     with running_server(tmp_path) as first, started(grpc_port=first.grpc_port) as (second, log):
-        assert second.process.wait(END_S) == 1
+        assert second.process.wait(LIMIT_S) == 1
         assert f"{HOST}:{first.grpc_port}" in log_line(log, "cannot serve")["reason"]
 
 
@@ -357,7 +356,7 @@ def test_a_second_server_does_not_share_the_port(tmp_path: Path) -> None:
 )
 def test_a_setting_that_cannot_be_served_is_named(flags: tuple[str, ...], reason: str) -> None:
     with started(*flags) as (server, log):
-        assert server.process.wait(END_S) == 1
+        assert server.process.wait(LIMIT_S) == 1
         assert log_line(log, "cannot serve")["reason"] == reason
 
 
@@ -372,7 +371,7 @@ own = sys.getswitchinterval()
 os._exit = lambda code: print(code, own / sys.getswitchinterval())
 run(Settings(cache_dir=Path("/dev/null/cache")))
 """
-    done = subprocess.run([sys.executable, "-c", ended], capture_output=True, text=True, check=True, timeout=END_S)
+    done = subprocess.run([sys.executable, "-c", ended], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert done.stdout.splitlines() == ["1 10.0"]
 
 
@@ -460,19 +459,19 @@ def test_settings_come_from_the_environment_and_flags_win() -> None:
             assert get(server, "/v2/models/digits_mlp")["name"] == "digits_mlp"
         finally:
             process.terminate()
-            assert process.wait(END_S) == 0
+            assert process.wait(LIMIT_S) == 0
 
 
 def test_a_word_that_is_no_flag_is_refused() -> None:
     command = [sys.executable, "-m", "inferwire_server", str(DIGITS)]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=END_S, check=False)
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert refused.returncode == 2
     assert str(DIGITS) in refused.stderr.replace("\n", "")
 
 
 def test_the_server_s_module_tells_its_version() -> None:
     command = [sys.executable, "-m", "inferwire_server", "--version"]
-    assert subprocess.check_output(command, text=True, timeout=END_S) == f"{version('inferwire')}\n"
+    assert subprocess.check_output(command, text=True, timeout=LIMIT_S) == f"{version('inferwire')}\n"
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -490,7 +489,7 @@ def test_a_server_whose_log_nobody_reads_serves_and_ends(workers: str) -> None:
             wait_until_ready(server, nothing)
             assert ov.Core(server.grpc_address).served_model("digits_mlp")(ROW)[0].shape == (1, 10)
             process.terminate()
-            assert process.wait(END_S) == 0
+            assert process.wait(LIMIT_S) == 0
         finally:
             process.kill()
             process.wait()
@@ -559,7 +558,9 @@ def test_a_server_that_the_system_gives_no_thread_says_so() -> None:
     program = (
         "import sys, threading; from inferwire_server.__main__ import run; threading.stack_size(2**47); sys.exit(run())"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=END_S, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
     assert ended.returncode == 1
     assert "cannot serve" in ended.stderr
     assert "no thread could be started: can't start new thread" in ended.stderr

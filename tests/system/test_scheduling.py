@@ -8,10 +8,10 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from tests.system.servers import save_slow_model
+from tests.system.servers import save_slow_model, wait_for
 
 import inferwire as ov
-from inferwire_cli.server_process import ServerProcess, has_ended_within, running_server
+from inferwire_cli.server_process import ServerProcess, running_server
 
 ONE = np.ones(1, np.float32)
 
@@ -29,14 +29,15 @@ def model(server: ServerProcess) -> ov.CompiledModel:
     return ov.Core(server.grpc_address).served_model("slow")
 
 
-def wait_for(server: ServerProcess, running: int, queued: int) -> None:
+def wait_for_load(server: ServerProcess, running: int, queued: int) -> None:
     """Wait until so many inferences run and wait."""
-    while True:
+
+    def is_so() -> bool:
         with urlopen(f"http://{server.http_address}/inferwire/v1/devices") as answer:
             device = json.load(answer)["devices"][0]
-        if (device["running"], device["queued"]) == (running, queued):
-            return
-        assert not has_ended_within(server, 0.005)
+        return (device["running"], device["queued"]) == (running, queued)
+
+    wait_for(server, is_so)
 
 
 def test_the_urgent_of_those_that_wait_runs_next(server: ServerProcess, model: ov.CompiledModel) -> None:
@@ -47,7 +48,7 @@ def test_the_urgent_of_those_that_wait_runs_next(server: ServerProcess, model: o
     for waiting, name in enumerate(("running", "low", "normal", "urgent")):
         requests[name].set_callback(order.append, name)
         requests[name].start_async(ONE)
-        wait_for(server, 1, waiting)
+        wait_for_load(server, 1, waiting)
     for request in requests.values():
         request.wait()
     assert order == ["running", "urgent", "normal", "low"]
@@ -57,7 +58,7 @@ def test_what_waits_for_longer_than_its_limit_never_runs(server: ServerProcess, 
     running, limited = model.create_infer_request(), model.create_infer_request()
     limited.scheduling = ov.Scheduling(time_limit_ms=1)
     running.start_async(ONE)
-    wait_for(server, 1, 0)
+    wait_for_load(server, 1, 0)
     limited.start_async(ONE)
     with pytest.raises(ov.DeadlineExceeded):
         limited.wait()
@@ -71,7 +72,7 @@ def test_what_runs_for_longer_than_its_limit_is_cancelled(server: ServerProcess,
     request.scheduling = ov.Scheduling(time_limit_ms=1)
     with pytest.raises(ov.DeadlineExceeded):
         request.infer(ONE)
-    wait_for(server, 0, 0)
+    wait_for_load(server, 0, 0)
 
 
 def test_a_queue_tells_which_were_too_late(model: ov.CompiledModel) -> None:

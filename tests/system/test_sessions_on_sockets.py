@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.system.proxy import Proxy
 from tests.system.servers import serving
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.executions import WireBytes
@@ -24,7 +25,6 @@ from inferwire_cli.server_process import HOST, ServerProcess, free_ports
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
 ROW = np.zeros((1, 64), np.float32)
 CORES = len(os.sched_getaffinity(0))
-LIMIT_S = 20.0
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,9 @@ import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
-from tests.collector import TIMEOUT_S, Collected, Collector, collecting
+from tests.collector import Collected, Collector, collecting
 from tests.system.servers import log_lines, started
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire_cli.server_process import HOST, ServerProcess, end, free_ports, tail, wait_until_ready
@@ -144,7 +145,7 @@ def test_what_comes_over_a_stream_has_traces_of_its_own(server: ServerProcess, c
     with triton.InferenceServerClient(server.grpc_address) as client:
         client.start_stream(take, headers=TRACEPARENT)
         client.async_stream_infer("digits_mlp", [asked])
-        assert errors.get(timeout=TIMEOUT_S) is None
+        assert errors.get(timeout=LIMIT_S) is None
     assert check_a_job(collector.take(3), 0).parent_id == ""
 
 

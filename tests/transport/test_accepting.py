@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.transport.session.carriers import LIMIT_S, until
+from tests.waiting import LIMIT_S, until
 
 from inferwire_server.transport import accepting as accepting_module
 from inferwire_server.transport.accepting import Accepting, speaking

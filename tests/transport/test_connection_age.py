@@ -10,10 +10,11 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.transport.http.connections import GET, AnswersLater, answers, connect, reaches
+from tests.transport.http.connections import GET, AnswersLater, answers, connect
 from tests.transport.served_methods import served_methods
 from tests.transport.session.carriers import SocketStream
 from tests.transport.session.driven import execution, row
+from tests.waiting import LIMIT_S, until
 
 from inferwire_proto.inferwire.v1 import inference_pb2
 from inferwire_server.crew import ALONE
@@ -26,7 +27,6 @@ from inferwire_server.transport.http2.protocol import Http2Timeouts
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import Method
 
-LIMIT_S = 20.0
 AT_ONCE = Ages(1e-9)
 LOOKING = Http2Timeouts(look_s=0.01)
 OWN = (("grpc.use_local_subchannel_pool", 1),)
@@ -164,7 +164,7 @@ async def test_the_setting_holds_for_both_ports_and_not_for_sessions(
             server = sockets.grpc._server
             (before,) = server._connections
             server._look()
-            await reaches(lambda: before not in server._connections)
+            await until(lambda: before not in server._connections)
             await call(b"")
         await session.send(inference_pb2.SessionRequest(executions=[execution(1, "echo")]), [row(1)])
         assert (await session.results(1))[1][1] == [row(1)]

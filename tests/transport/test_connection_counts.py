@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 
-from tests.transport.http.connections import reaches
 from tests.transport.session.carriers import SocketStream
+from tests.waiting import until
 
 from inferwire_server.composition import Composition
 from inferwire_server.crew import ALONE
@@ -37,11 +37,11 @@ async def test_each_is_counted_by_what_is_spoken_on_it_for_as_long_as_it_is_open
 
         await connect(sockets.grpc.port)
         await connect(sockets.grpc.port)
-        await reaches(are(2, 0, 0))
+        await until(are(2, 0, 0))
         await connect(sockets.http.port)
-        await reaches(are(2, 1, 0))
+        await until(are(2, 1, 0))
         session = await SocketStream.connect(sockets.grpc.port, "")
         connections.enter_context(closing(session.writer))
-        await reaches(are(2, 1, 1))
+        await until(are(2, 1, 1))
         await connections.aclose()
-        await reaches(are(0, 0, 0))
+        await until(are(0, 0, 0))

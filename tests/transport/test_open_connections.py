@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.transport.http.connections import a_go_of_the_loop
+from tests.waiting import a_turn
 
 from inferwire_server.transport.open_connections import OpenConnections
 
@@ -14,9 +14,9 @@ async def test_whoever_waits_waits_until_the_last_has_gone() -> None:
     for name in ("a", "b"):
         connections.add(name)
     waiting = asyncio.ensure_future(connections.wait_until_gone())
-    await a_go_of_the_loop()
+    await a_turn()
     connections.discard("a")
-    await a_go_of_the_loop()
+    await a_turn()
     assert (waiting.done(), len(connections)) == (False, 1)
     connections.discard("b")
     await waiting

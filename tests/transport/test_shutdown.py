@@ -13,11 +13,11 @@ import grpc
 import pytest
 import pytest_asyncio
 from tests.transport.conftest import Models
-from tests.transport.http.connections import reaches
 from tests.transport.http2.socket_peer import PREFACE, Peer
 from tests.transport.http2.wire import data, headers
 from tests.transport.session.carriers import Ended, SocketStream
 from tests.transport.session.driven import execution, row
+from tests.waiting import until
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import inference_pb2
@@ -102,8 +102,8 @@ class Clients:
 
     async def running(self, count: int) -> None:
         """Wait until so many inferences run."""
-        while (await self.composition.services.devices.list())[0].occupancy.running < count:
-            pass
+        (device,) = self.composition.engine.devices
+        await until(lambda: device.occupancy.running >= count)
 
     async def http(self) -> HttpClient:
         return HttpClient(*await asyncio.open_connection("127.0.0.1", self.sockets.http.port))
@@ -136,7 +136,7 @@ class Clients:
         peer.say(frames.head(frames.PING, 0, 0, 8), b"heard it")
         while (await peer.told(1))[0].content != b"heard it":
             pass
-        await reaches(lambda: any(each._requests.has_begun for each in self.sockets.http.connections))
+        await until(lambda: any(each._requests.has_begun for each in self.sockets.http.connections))
         yield http, peer
         peer.close()
 
@@ -195,7 +195,7 @@ async def ending(
         if delay_s
         else (lambda: clients.sockets.grpc._drain.is_draining)
     )
-    await reaches(has_begun)
+    await until(has_begun)
     yield draining
     draining.cancel()
 

@@ -28,9 +28,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from starlette.responses import Response
 from tests.certificates import Authority, Issued
-from tests.transport.http.connections import reaches
 from tests.transport.key_kinds import KEYS_FOR_GRPC, OTHER_KEYS, PrivateKey, certificate_for
 from tests.transport.session.carriers import GrpcStream, SocketStream
+from tests.waiting import until
 from tritonclient.grpc.aio import InferenceServerClient, InferInput
 
 from inferwire_proto import frames
@@ -121,7 +121,7 @@ async def test_nothing_is_said_without_tls_but_that_it_is_needed(servers: Socket
             answer = await client.request(method, "/v2/health/ready")
             assert (answer.status_code, answer.headers["connection"]) == (400, "close")
             assert answer.json()["error"] == "this port speaks TLS alone: its address begins with https://"
-    await reaches(lambda: not servers.http.connections)
+    await until(lambda: not servers.http.connections)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{servers.grpc.port}") as channel:
         call: Any = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
         with pytest.raises(grpc.aio.AioRpcError) as caught:

@@ -13,7 +13,8 @@ import httpx
 import numpy as np
 import pytest
 import pytest_asyncio
-from tests.collector import TIMEOUT_S, Collected, Collector, collecting
+from tests.collector import Collected, Collector, collecting
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -83,7 +84,7 @@ async def infer(client: httpx.AsyncClient, model: str, **parameters: int) -> int
 
 async def until_queued(load: Callable[[], Any], jobs: int) -> None:
     """Wait until so many jobs are queued."""
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(LIMIT_S):
         while (await load()).queued < jobs:  # noqa: ASYNC110 - nothing tells of a job that waits
             await asyncio.sleep(0.01)
 
@@ -140,7 +141,7 @@ async def test_a_stack_is_one_span_that_says_what_failed(
     rows = Tensor(BY_NAME["f32"], ROWS.shape, ROWS.tobytes())
     stack = Inference(Wanted(ServedModel("slow")), (("x", rows),), len(ROWS))
     # Once the model is known to be quick, a slot takes several one by one. A busy machine makes it look slower.
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(LIMIT_S):
         while len(prepared := services.inference.prepare_stack(stack)) > 1:
             assert await infer(client, "slow") == 200
             await taken(collector, "infer", "queue", "inference")

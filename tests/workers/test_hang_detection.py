@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 from tests.child_processes import followers_of
+from tests.waiting import LIMIT_S, until
 
 from inferwire_cli.server_process import free_ports
 from inferwire_server.openvino_backend.compile_cache import alone_in
@@ -25,7 +26,6 @@ from inferwire_server.workers.processes import workers_of
 from inferwire_server.workers.socket_folder import socket_folder
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
-LIMIT_S = 60
 SHORT = HangLimits(round_s=0.001, until_told=3, until_ended=6)
 
 
@@ -99,9 +99,8 @@ async def a_follower(settings: Settings, temporary: Path, **limits: float) -> As
         ):
             followers.begin(settings)
             attending = asyncio.ensure_future(followers.attend())
-            while not (found := followers_of(os.getpid())):  # noqa: ASYNC110 - the system tells nobody
-                await asyncio.sleep(0.01)
-            yield followers, found[0]
+            await until(lambda: followers_of(os.getpid()))
+            yield followers, followers_of(os.getpid())[0]
             attending.cancel()
 
 
@@ -152,5 +151,4 @@ async def test_a_worker_that_loads_for_long_is_told_of_and_waited_for(tmp_path: 
 
 async def logged_event(logged: list[MutableMapping[str, Any]], event: str) -> None:
     """Wait until something has been logged."""
-    while event not in of_workers(logged):  # noqa: ASYNC110 - what is logged tells nobody
-        await asyncio.sleep(0.01)
+    await until(lambda: event in of_workers(logged))

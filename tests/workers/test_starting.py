@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.crew import Crew
@@ -17,8 +18,6 @@ from inferwire_server.settings import Settings
 from inferwire_server.workers.followers import Followers
 from inferwire_server.workers.processes import Workers
 from inferwire_server.workers.role import Alone
-
-END_S = 30
 
 
 class LoadsForLong(FakeBackend):
@@ -41,10 +40,10 @@ class NeverReady(Alone):
 async def test_a_follower_that_is_told_to_stop_neither_loads_to_the_end_nor_opens_the_ports(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").touch()
     backend, stop = LoadsForLong(), asyncio.Event()
-    settings = Settings(model_repository=tmp_path, http_port=0, grpc_port=0, drain_delay_s=10 * END_S)
+    settings = Settings(model_repository=tmp_path, http_port=0, grpc_port=0, drain_delay_s=10 * LIMIT_S)
     follower = Workers(Crew(1, 2, tmp_path, "token"), frozenset({0}))
     try:
-        async with asyncio.timeout(END_S):
+        async with asyncio.timeout(LIMIT_S):
             serving = asyncio.ensure_future(serve(settings, backend, stop, follower, NeverReady()))
             await asyncio.to_thread(backend.has_begun.wait)
             stop.set()

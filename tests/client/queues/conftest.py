@@ -10,7 +10,6 @@ import pytest
 import inferwire as ov
 from inferwire.transport.fake_transport import FakeExecution
 
-TIMEOUT_S = 10
 Finish = Callable[[FakeExecution], None]
 
 ONES = np.ones((1, 3), np.float32)

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.client.queues.conftest import ONES, TIMEOUT_S, Finish
+from tests.client.queues.conftest import ONES, Finish
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
 from inferwire.queues.infer_queue import FEWEST_BATCHED_JOBS, FEWEST_JOBS
@@ -71,7 +72,7 @@ def test_a_start_waits_for_an_idle_request(transport: FakeTransport, queue: ov.A
     with DaemonThreads() as pool:
         third = pool.submit(queue.start_async, ONES)
         finish(transport.executions[1])
-        third.result(TIMEOUT_S)
+        third.result(LIMIT_S)
     assert len(transport.executions) == 3
     finish(transport.executions[0])
     assert queue.get_idle_request_id() == 0
@@ -87,8 +88,8 @@ def test_threads_that_wait_for_one_request_and_for_all_are_each_woken_in_time(
         sleeping: Any = queue._pool._changed  # pyright: ignore[reportPrivateUsage]
         before = len(sleeping._waiters)
         waiting = pool.submit(function)
-        while len(sleeping._waiters) == before:
-            assert not waiting.done()
+        wait_until(lambda: len(sleeping._waiters) > before)
+        assert not waiting.done()
         return waiting
 
     queue.start_async(ONES)
@@ -99,13 +100,13 @@ def test_threads_that_wait_for_one_request_and_for_all_are_each_woken_in_time(
         also_for_all = waits(queue.wait_all)
         finish(transport.executions[0])
         try:
-            assert for_one.result(TIMEOUT_S) == 0
+            assert for_one.result(LIMIT_S) == 0
             assert not for_all.done()
             assert not also_for_all.done()
         finally:
             finish(transport.executions[1])
-        for_all.result(TIMEOUT_S)
-        also_for_all.result(TIMEOUT_S)
+        for_all.result(LIMIT_S)
+        also_for_all.result(LIMIT_S)
 
 
 def test_a_queue_that_nobody_holds_is_freed_at_once(
@@ -200,7 +201,7 @@ def test_requests_that_are_started_directly_are_the_queue_s_as_well(
         finish(transport.executions[1])
         assert not waiting.done()
         finish(transport.executions[0])
-        waiting.result(TIMEOUT_S)
+        waiting.result(LIMIT_S)
     assert sorted(seen) == [(False, "b"), (True, None)]
 
 

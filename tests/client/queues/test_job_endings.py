@@ -8,7 +8,8 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from tests.client.queues.conftest import ONES, TIMEOUT_S, Finish
+from tests.client.queues.conftest import ONES, Finish
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.requests import infer_request
@@ -38,12 +39,12 @@ def test_a_request_is_idle_only_after_its_callback(
 
     def callback(request: ov.InferRequest, userdata: Any) -> None:
         entered.set()
-        assert leave.wait(TIMEOUT_S)
+        assert leave.wait(LIMIT_S)
 
     queue.set_callback(callback)
     queue.start_async(ONES)
     finish(transport.executions[0])
-    assert entered.wait(TIMEOUT_S)
+    assert entered.wait(LIMIT_S)
     assert not queue.is_ready()
     with pytest.raises(RuntimeError, match="Infer Request is busy"):
         queue.set_callback(callback)

@@ -7,10 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from itertools import count
 
 import pytest
+from tests.waiting import LIMIT_S, until
 
 from inferwire.queues.ordered_results import results_in_order
-
-TIMEOUT_S = 30
 
 
 class Runs:
@@ -40,13 +39,6 @@ def runs() -> Runs:
     return Runs()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until something is so."""
-    async with asyncio.timeout(TIMEOUT_S):
-        while not condition():  # noqa: ASYNC110 - nothing is waited for, the loop's other tasks have their turn
-            await asyncio.sleep(0)
-
-
 async def settled() -> None:
     """Let everything happen that waits for nothing."""
     for _ in range(20):
@@ -55,7 +47,7 @@ async def settled() -> None:
 
 def next_of(results: AsyncGenerator[str]) -> asyncio.Task[str]:
     async def take() -> str:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(LIMIT_S):
             return await anext(results)
 
     return asyncio.create_task(take())

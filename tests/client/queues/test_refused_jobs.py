@@ -10,8 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.client.queues.conftest import ONES, TIMEOUT_S, Finish
+from tests.client.queues.conftest import ONES, Finish
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.queues import refused_jobs
@@ -94,7 +95,7 @@ def test_a_job_that_waits_for_room_is_one_job_to_whoever_waits_for_it(
         waiting = pool.submit(refused.wait)
         transport.answer = finish
         finish(transport.executions[0])
-        waiting.result(TIMEOUT_S)
+        waiting.result(LIMIT_S)
     assert refused.results["out"].tolist() == [[4, 4, 4]]
 
 
@@ -108,7 +109,7 @@ def test_the_request_of_a_job_that_waits_for_room_is_busy(
     # That call has ended, but no job, so that there is no more room than before.
     would_have_begun = threading.Event()
     CALLBACK_THREADS.run(would_have_begun.set)
-    assert would_have_begun.wait(TIMEOUT_S)
+    assert would_have_begun.wait(LIMIT_S)
     assert len(transport.executions) == 2
     finish(transport.executions[0])
     queue.wait_all()
@@ -169,7 +170,7 @@ def test_a_job_that_is_cancelled_while_it_begins_again_in_vain_has_failed_once(
 
     def note(_: ov.InferRequest, userdata: Any, error: RuntimeError) -> None:
         failed.append((userdata, type(error)))
-        assert is_over.wait(TIMEOUT_S)
+        assert is_over.wait(LIMIT_S)
 
     def lose(_: FakeExecution) -> None:
         queue[1].cancel()
@@ -199,7 +200,7 @@ def test_a_forked_child_does_not_begin_again_what_its_parent_has_waiting(
         queue.start_async(ONES)
         all_else_ran = threading.Event()
         CALLBACK_THREADS.run(all_else_ran.set)
-        all_else_ran.wait(TIMEOUT_S)
+        all_else_ran.wait(LIMIT_S)
         os._exit(len(transport.executions))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
 
@@ -260,4 +261,4 @@ def test_what_its_user_began_and_a_full_queue_refuses_has_failed(
     queue[0].start_async(ONES)
     transport.executions[0].fail(ov.QueueFull("full", retry_after_s=3600.0))
     with pytest.raises(ov.QueueFull, match="full"):
-        queue[0].wait_for(1000 * TIMEOUT_S)
+        queue[0].wait_for(1000 * LIMIT_S)

@@ -11,11 +11,10 @@ from typing import Any
 from weakref import ref
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from inferwire.requests import awaiting
 from inferwire.requests.awaiting import Handover
-
-TIMEOUT_S = 20
 
 
 class CountingLoop(asyncio.SelectorEventLoop):
@@ -30,7 +29,7 @@ class CountingLoop(asyncio.SelectorEventLoop):
 
 def run(main: Callable[[], Any], loop: asyncio.AbstractEventLoop | None = None) -> Any:
     with asyncio.Runner(loop_factory=None if loop is None else lambda: loop) as runner:
-        return runner.run(asyncio.wait_for(main(), TIMEOUT_S))
+        return runner.run(asyncio.wait_for(main(), LIMIT_S))
 
 
 def test_a_loop_is_woken_once_for_all_that_comes_until_it_has_a_turn() -> None:
@@ -54,7 +53,7 @@ def test_every_value_arrives_however_many_threads_give_at_once() -> None:
             handovers = [Handover[int]() for _ in range(16)]
             given = [beside.submit(handover.give, 1) for handover in handovers]
             arrived += sum([await handover.wait() for handover in handovers])
-            assert all(each.result(TIMEOUT_S) for each in given)
+            assert all(each.result(LIMIT_S) for each in given)
         return arrived
 
     with ThreadPoolExecutor(4) as beside:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -13,13 +12,13 @@ from weakref import finalize
 
 import numpy as np
 import pytest
+from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
 from inferwire.requests.callbacks import CallbackThreads
 from inferwire.transport.fake_transport import FakeExecution, FakeTransport
 
-TIMEOUT_S = 10
-TIMEOUT_MS = TIMEOUT_S * 1000
+TIMEOUT_MS = LIMIT_S * 1000
 Finish = Callable[[FakeExecution], None]
 
 ONES = np.ones((1, 3), np.float32)
@@ -36,12 +35,12 @@ def test_a_wait_returns_after_the_callback_has(
 
     def callback(userdata: Any) -> None:
         entered.set()
-        assert leave.wait(TIMEOUT_S)
+        assert leave.wait(LIMIT_S)
 
     request_.set_callback(callback, None)
     request_.start_async(ONES)
     finish(transport.executions[0])
-    assert entered.wait(TIMEOUT_S)
+    assert entered.wait(LIMIT_S)
     assert request_.wait_for(0) is False
     assert request_.results[0].tolist() == [[2, 2, 2]]
     leave.set()
@@ -84,7 +83,7 @@ def test_userdata_is_let_go_once_another_callback_has_its_own(
     gone = threading.Event()
     finalize(userdata, gone.set)
     del userdata
-    assert gone.wait(TIMEOUT_S)
+    assert gone.wait(LIMIT_S)
 
 
 def test_userdata_without_a_callback_is_warned_about(
@@ -171,11 +170,11 @@ def test_a_callback_may_start_its_request_again_and_a_wait_is_for_one_execution(
     request_.set_callback(callback, None)
     request_.start_async(ONES)
     finish(transport.executions[0])
-    assert restarted.wait(TIMEOUT_S)
+    assert restarted.wait(LIMIT_S)
     restarted.clear()
     assert request_.wait_for(0) is False
     finish(transport.executions[1])
-    assert restarted.wait(TIMEOUT_S)
+    assert restarted.wait(LIMIT_S)
     finish(transport.executions[2])
     request_.wait()
     assert left == [0]
@@ -215,30 +214,30 @@ def test_callbacks_that_wait_inside_the_sdk_give_their_place_away() -> None:
 
     def wait_for_inner() -> None:
         with threads.blocking():
-            assert inner.wait(TIMEOUT_S)
+            assert inner.wait(LIMIT_S)
         outer.set()
 
     threads.run(wait_for_inner)
     threads.run(inner.set)
-    assert outer.wait(TIMEOUT_S)
+    assert outer.wait(LIMIT_S)
 
 
 def test_a_callback_that_waits_for_one_far_behind_it_holds_nobody_up() -> None:
     threads = CallbackThreads(limit=2)
     last, first = threading.Event(), threading.Event()
-    threads.run(lambda: last.wait(TIMEOUT_S) and first.set())
+    threads.run(lambda: last.wait(LIMIT_S) and first.set())
     for _ in range(50):
         threads.run(threading.Event().set)
     threads.run(last.set)
-    assert first.wait(TIMEOUT_S)
+    assert first.wait(LIMIT_S)
 
 
 def test_callbacks_run_side_by_side_up_to_the_limit() -> None:
     threads = CallbackThreads(limit=2)
     together = threading.Barrier(3)
     for _ in range(2):
-        threads.run(lambda: together.wait(TIMEOUT_S))
-    together.wait(TIMEOUT_S)
+        threads.run(lambda: together.wait(LIMIT_S))
+    together.wait(LIMIT_S)
     assert repr(threads).endswith("2 threads>")
 
 
@@ -259,7 +258,7 @@ def test_a_callback_for_which_there_is_no_thread_runs_on_the_one_that_brings_it(
         threads.run(lambda: ran.put(threading.get_ident()))
     assert ran.get_nowait() == threading.get_ident()
     threads.run(lambda: ran.put(threading.get_ident()))
-    assert ran.get(timeout=TIMEOUT_S) != threading.get_ident(), "the shortage is over"
+    assert ran.get(timeout=LIMIT_S) != threading.get_ident(), "the shortage is over"
     assert repr(threads).endswith(" 1 threads>")
 
 
@@ -290,20 +289,20 @@ def test_a_callback_that_waits_runs_the_others_where_there_is_no_thread_for_them
 
     def waiting() -> None:
         entered.set()
-        assert go_on.wait(TIMEOUT_S)
+        assert go_on.wait(LIMIT_S)
         with threads.blocking():
             ran.put(0)
 
     threads.run(waiting)
-    assert entered.wait(TIMEOUT_S)
+    assert entered.wait(LIMIT_S)
     for number in (1, 2):
         threads.run(partial(ran.put, number))
     with no_more_threads():
         go_on.set()
-        assert [ran.get(timeout=TIMEOUT_S) for _ in range(3)] == [1, 2, 0]
+        assert [ran.get(timeout=LIMIT_S) for _ in range(3)] == [1, 2, 0]
     # The place that was given away is taken again: one thread, as before.
     threads.run(partial(ran.put, 3))
-    assert ran.get(timeout=TIMEOUT_S) == 3
+    assert ran.get(timeout=LIMIT_S) == 3
     assert repr(threads).endswith(" 1 threads>")
 
 
@@ -314,14 +313,14 @@ def test_a_callback_that_finds_no_further_thread_waits_for_those_that_run() -> N
 
     def holding() -> None:
         entered.set()
-        leave.wait(TIMEOUT_S)
+        leave.wait(LIMIT_S)
 
     threads.run(holding)
-    assert entered.wait(TIMEOUT_S)
+    assert entered.wait(LIMIT_S)
     with no_more_threads():
         threads.run(partial(ran.put, 1))
     leave.set()
-    assert ran.get(timeout=TIMEOUT_S) == 1
+    assert ran.get(timeout=LIMIT_S) == 1
 
 
 def test_garbage_collection_may_bring_a_callback_while_a_thread_is_called_in() -> None:
@@ -329,8 +328,7 @@ def test_garbage_collection_may_bring_a_callback_while_a_thread_is_called_in() -
     threads = CallbackThreads()
     woken, brought = threading.Event(), threading.Event()
     threads.run(threading.Event().set)
-    while not threads._resting:
-        os.sched_yield()
+    wait_until(lambda: threads._resting)
     bell = threads._resting.pop()
 
     class Collecting:
@@ -341,4 +339,4 @@ def test_garbage_collection_may_bring_a_callback_while_a_thread_is_called_in() -
 
     threads._resting.append(cast("threading.Lock", Collecting()))
     threading.Thread(target=threads.run, args=(woken.set,), daemon=True).start()
-    assert brought.wait(TIMEOUT_S)
+    assert brought.wait(LIMIT_S)

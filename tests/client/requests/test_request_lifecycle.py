@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
 from inferwire_proto.element_types import BY_NAME
 
-TIMEOUT_S = 10
 Finish = Callable[[FakeExecution], None]
 
 ONES: NDArray[np.float32] = np.ones((1, 3), np.float32)
@@ -55,9 +55,9 @@ def test_whoever_waits_for_what_nobody_else_wants_may_receive_the_answer(
     assert execution.is_awaited
     with DaemonThreads() as beside:
         waiting = beside.submit(request_.wait if timeout_ms is None else lambda: request_.wait_for(timeout_ms))
-        assert execution.waits.get(timeout=TIMEOUT_S) == (None if timeout_ms is None else timeout_ms / 1000)
+        assert execution.waits.get(timeout=LIMIT_S) == (None if timeout_ms is None else timeout_ms / 1000)
         finish(execution)
-        waiting.result(TIMEOUT_S)
+        waiting.result(LIMIT_S)
     request_.wait()
     assert execution.waits.empty()
 
@@ -205,10 +205,10 @@ def test_a_sync_inference_can_be_cancelled_from_another_thread(
     transport.answer = lambda execution: sent.set()
     with DaemonThreads() as pool:
         result = pool.submit(request_.infer, ONES)
-        assert sent.wait(TIMEOUT_S)
+        assert sent.wait(LIMIT_S)
         request_.cancel()
         with pytest.raises(RuntimeError, match="Infer Request was canceled"):
-            result.result(TIMEOUT_S)
+            result.result(LIMIT_S)
 
 
 def test_one_of_two_threads_finds_the_request_busy(
@@ -217,7 +217,7 @@ def test_one_of_two_threads_finds_the_request_busy(
     barrier = threading.Barrier(2)
 
     def infer() -> str:
-        barrier.wait(TIMEOUT_S)
+        barrier.wait(LIMIT_S)
         try:
             request_.start_async(ONES)
         except RuntimeError as error:
@@ -225,7 +225,7 @@ def test_one_of_two_threads_finds_the_request_busy(
         return "started"
 
     with DaemonThreads() as pool:
-        outcomes = sorted(future.result(TIMEOUT_S) for future in [pool.submit(infer), pool.submit(infer)])
+        outcomes = sorted(future.result(LIMIT_S) for future in [pool.submit(infer), pool.submit(infer)])
     assert outcomes == ["Infer Request is busy", "started"]
     finish(transport.executions[0])
     request_.wait()

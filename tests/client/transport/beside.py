@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.client.transport.scripted_server import TIMEOUT_S
+from tests.waiting import LIMIT_S
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ def beside(call: Callable[[], T]) -> Callable[[], T]:
     thread.start()
 
     def wait() -> T:
-        thread.join(TIMEOUT_S)
+        thread.join(LIMIT_S)
         assert not thread.is_alive(), "it hangs"
         return found[0]
 

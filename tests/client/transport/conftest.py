@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.client.transport.scripted_server import (
-    TIMEOUT_S,
-    ScriptedServer,
-)
+from tests.client.transport.scripted_server import ScriptedServer
+from tests.waiting import LIMIT_S
 
 from inferwire.transport.address import parse_address
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -24,6 +22,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def transport(server: ScriptedServer) -> Iterator[GrpcTransport]:
-    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Timeouts(TIMEOUT_S))
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Timeouts(LIMIT_S))
     yield transport
     transport.close()

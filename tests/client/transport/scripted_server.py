@@ -13,6 +13,7 @@ import grpc
 import numpy as np
 from tests.client.transport.endings import Ended, Endings
 from tests.client.transport.shared_port import shared_port
+from tests.waiting import LIMIT_S
 
 from inferwire.transport.executions import Deliver, ExecutionHeader, Outcome, OutputBytes, Target, TensorSpec
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -22,7 +23,6 @@ from inferwire_proto.frames import FrameReader, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
 
-TIMEOUT_S = 10
 F32 = BY_NAME["f32"]
 HEADER = ExecutionHeader(Target("m", is_served=True, signature=7), (TensorSpec(0, F32, (2,)),))
 DATA = np.array([1, 2], np.float32).tobytes()
@@ -132,7 +132,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
             self.answers.put(None)
         if self._shared is not None:
             self._shared.close()
-        self.server.stop(0).wait(TIMEOUT_S)
+        self.server.stop(0).wait(LIMIT_S)
 
 
 def messages_on(connection: socket.socket) -> Iterator[bytes]:
@@ -180,7 +180,7 @@ def sent(server: ScriptedServer, count: int = 1) -> list[int]:
     """Wait until the server has got executions, and give their ids."""
     ids: list[int] = []
     while len(ids) < count:
-        ids += [id_ for execution in server.received.get(timeout=TIMEOUT_S).executions for id_ in execution.ids]
+        ids += [id_ for execution in server.received.get(timeout=LIMIT_S).executions for id_ in execution.ids]
     return ids
 
 

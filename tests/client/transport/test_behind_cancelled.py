@@ -8,8 +8,9 @@ from queue import Empty, SimpleQueue
 import grpc
 import pytest
 from tests.client.transport.endings import Endings
-from tests.client.transport.scripted_server import DATA, F32, TIMEOUT_S, ScriptedServer, result, sent, submit
+from tests.client.transport.scripted_server import DATA, F32, ScriptedServer, result, sent, submit
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 from inferwire.transport.executions import SequenceMark, StoredBox, Target
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -52,8 +53,8 @@ def test_a_call_comes_behind_what_was_cancelled(method: str, server: ScriptedSer
         with pytest.raises(Empty):
             came.get(timeout=0.2)
         server.answers.put(result(*ids))
-        assert came.get(timeout=TIMEOUT_S) == method
-        called.result(TIMEOUT_S)
+        assert came.get(timeout=LIMIT_S) == method
+        called.result(LIMIT_S)
 
 
 def test_a_call_comes_behind_what_was_cancelled_by_two(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -68,7 +69,7 @@ def test_a_call_comes_behind_what_was_cancelled_by_two(server: ScriptedServer, t
         with pytest.raises(Empty):
             came.get(timeout=0.2)
         server.answers.put(result(*ids))
-        called.result(TIMEOUT_S)
+        called.result(LIMIT_S)
 
 
 def test_what_was_answered_before_it_was_cancelled_holds_up_nobody(
@@ -77,10 +78,10 @@ def test_what_was_answered_before_it_was_cancelled_holds_up_nobody(
     came, outcomes = noted(server), Endings()
     execution = submit(transport, outcomes)
     server.answers.put(result(*sent(server)))
-    outcomes.get(timeout=TIMEOUT_S)
+    outcomes.get(timeout=LIMIT_S)
     execution.cancel()
     CALLS["ResetStates"](transport)
-    assert came.get(timeout=TIMEOUT_S) == "ResetStates"
+    assert came.get(timeout=LIMIT_S) == "ResetStates"
 
 
 def test_the_end_of_its_connection_is_the_end_of_what_was_cancelled(
@@ -93,8 +94,8 @@ def test_the_end_of_its_connection_is_the_end_of_what_was_cancelled(
     with DaemonThreads() as pool:
         called = pool.submit(CALLS["ResetStates"], transport)
         server.answers.put(None)
-        called.result(TIMEOUT_S)
-    assert came.get(timeout=TIMEOUT_S) == "ResetStates"
+        called.result(LIMIT_S)
+    assert came.get(timeout=LIMIT_S) == "ResetStates"
 
 
 def test_what_others_wait_for_holds_up_nobody(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -102,9 +103,9 @@ def test_what_others_wait_for_holds_up_nobody(server: ScriptedServer, transport:
     submit(transport, outcomes)
     ids = sent(server)
     CALLS["ResetStates"](transport)
-    assert came.get(timeout=TIMEOUT_S) == "ResetStates"
+    assert came.get(timeout=LIMIT_S) == "ResetStates"
     server.answers.put(pb.SessionResponse(results=result(*ids).results, raw=[DATA]))
-    assert outcomes.get(timeout=TIMEOUT_S).error is None
+    assert outcomes.get(timeout=LIMIT_S).error is None
 
 
 def test_a_call_about_no_states_waits_for_nothing(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -121,6 +122,6 @@ def test_a_call_about_no_states_waits_for_nothing(server: ScriptedServer, transp
     with DaemonThreads() as pool:
         pool.submit(transport.layers, TARGET)
         try:
-            came.get(timeout=TIMEOUT_S)
+            came.get(timeout=LIMIT_S)
         finally:
             server.answers.put(result(*ids))

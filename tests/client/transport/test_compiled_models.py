@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.compiled_models import CompiledModels
 from inferwire.transport.executions import SequenceMark, Target
 from inferwire.transport.uploads import Uploaded
 
-TIMEOUT_S = 10
 OLD: Any = SimpleNamespace(session_id="old")
 NEW: Any = SimpleNamespace(session_id="new")
 
@@ -33,20 +33,20 @@ def test_one_that_is_being_compiled_again_keeps_none_of_the_others_waiting(model
 
     def slow(link: Any) -> tuple[str, Uploaded]:
         entered.set()
-        assert leave.wait(TIMEOUT_S)
+        assert leave.wait(LIMIT_S)
         return "slow again", ()
 
     models.add(OLD, "slow", (), slow)
     models.add(OLD, "quick", (), lambda link: ("quick again", ()))
     with DaemonThreads() as pool:
         waiting = pool.submit(models.target_on, NEW, target("slow"))
-        assert entered.wait(TIMEOUT_S)
+        assert entered.wait(LIMIT_S)
         other = pool.submit(models.target_on, NEW, target("quick"))
         try:
-            assert other.result(TIMEOUT_S) == target("quick again")
+            assert other.result(LIMIT_S) == target("quick again")
         finally:
             leave.set()
-        assert waiting.result(TIMEOUT_S) == target("slow again")
+        assert waiting.result(LIMIT_S) == target("slow again")
 
 
 def test_one_is_compiled_again_once_however_many_ask(models: CompiledModels) -> None:
@@ -58,14 +58,14 @@ def test_one_is_compiled_again_once_however_many_ask(models: CompiledModels) -> 
         return f"in {link.session_id}", ()
 
     def ask() -> Target:
-        together.wait(TIMEOUT_S)
+        together.wait(LIMIT_S)
         return models.target_on(NEW, target("m"))
 
     models.add(OLD, "m", (), restore)
     assert models.target_on(OLD, target("m")) == target("m")
     with DaemonThreads() as pool:
         asked = [pool.submit(ask) for _ in range(4)]
-        assert {each.result(TIMEOUT_S) for each in asked} == {target("in new")}
+        assert {each.result(LIMIT_S) for each in asked} == {target("in new")}
     assert made == ["new"]
     assert repr(models) == "<CompiledModels: 1>"
 

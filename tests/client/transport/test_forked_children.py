@@ -10,7 +10,8 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.client.transport.scripted_server import DATA, TIMEOUT_S, ScriptedServer, methods_of, result
+from tests.client.transport.scripted_server import DATA, ScriptedServer, methods_of, result
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 
@@ -19,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import gc, os, sys
 from tests.client.transport.endings import Endings
-from tests.client.transport.scripted_server import HEADER, TIMEOUT_S
+from tests.client.transport.scripted_server import HEADER
+from tests.waiting import LIMIT_S
 from inferwire.transport.address import parse_address
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.session.session_stream import LARGE_BYTES
@@ -33,7 +35,7 @@ class Told:
 
 address, ending = sys.argv[1:]
 transport, beside = (
-    GrpcTransport(parse_address(at), Timeouts(TIMEOUT_S)) for at in (address, f"grpc://{address}")
+    GrpcTransport(parse_address(at), Timeouts(LIMIT_S)) for at in (address, f"grpc://{address}")
 )
 # The stream of one whose session stays on gRPC is why gRPC itself does nothing at the fork.
 for each in (transport, beside):
@@ -52,7 +54,7 @@ transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
 sys.stdin.readline()
 os.write(starts, b"x")
 print("the child ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-print("the parent got", outcomes.get(timeout=TIMEOUT_S).error or "its answer", flush=True)
+print("the parent got", outcomes.get(timeout=LIMIT_S).error or "its answer", flush=True)
 os._exit(0)
 """
 """Forks a child that ends in one of two ways while the parent has an execution in flight, as a call of its own."""
@@ -72,7 +74,7 @@ def test_the_parents_channel_outlives_its_child(server: ScriptedServer, ending: 
     def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
         del request, context
         is_started.set()
-        may_answer.wait(TIMEOUT_S)
+        may_answer.wait(LIMIT_S)
         return pb.InferResponse(result=result(0).results[0], raw=[DATA]).SerializeToString()
 
     server.unary.update(Infer=infer, ListDevices=lambda data, context: b"")
@@ -88,7 +90,7 @@ def test_the_parents_channel_outlives_its_child(server: ScriptedServer, ending: 
     ) as program:
         assert program.stdin is not None
         assert program.stdout is not None
-        assert is_started.wait(TIMEOUT_S)
+        assert is_started.wait(LIMIT_S)
         program.stdin.write("\n")
         program.stdin.flush()
         assert program.stdout.readline() == "the child ended with 0\n"

@@ -14,7 +14,8 @@ import pytest
 from tests.client.interrupt import PACKAGE, Interrupt
 from tests.client.transport.beside import beside
 from tests.client.transport.endings import fail_if_called
-from tests.client.transport.scripted_server import DATA, TIMEOUT_S, ScriptedServer
+from tests.client.transport.scripted_server import DATA, ScriptedServer
+from tests.waiting import LIMIT_S
 
 from inferwire.transport import rpc
 from inferwire.transport.large_execution import LargeExecution
@@ -47,7 +48,7 @@ def receive_many(channel: grpc.Channel) -> object:
 def start(channel: grpc.Channel) -> object:
     ended: SimpleQueue[object] = SimpleQueue()
     rpc.start_unary(channel, "ModelService.Read", b"", (), ended.put)
-    return ended.get(timeout=TIMEOUT_S)
+    return ended.get(timeout=LIMIT_S)
 
 
 CALLS: list[Callable[[grpc.Channel], object]] = [ask, ask_raw, send_many, receive_many, start]
@@ -98,7 +99,7 @@ def test_the_cancelling_of_a_large_execution_can_be_interrupted_anywhere(server:
         ended = threading.Event()
         context.add_callback(ended.set)
         started.put(ended)
-        ended.wait(TIMEOUT_S)
+        ended.wait(LIMIT_S)
         return b""
 
     server.unary.update(Infer=infer, Read=lambda data, context: b"")
@@ -108,14 +109,14 @@ def test_the_cancelling_of_a_large_execution_can_be_interrupted_anywhere(server:
         channel = grpc.insecure_channel(f"127.0.0.1:{server.port}")
         execution = LargeExecution(channel, "here", (), fail_if_called)
         execution.start(b"", [DATA])
-        ended = started.get(timeout=TIMEOUT_S)
+        ended = started.get(timeout=LIMIT_S)
         with suppress(KeyboardInterrupt), interrupt:
             execution.cancel()
         for other in (ask, start):
             beside(partial(other, channel))()
         # Whoever cancels what was cancelled half way may do so again.
         beside(execution.cancel)()
-        assert ended.wait(TIMEOUT_S)
+        assert ended.wait(LIMIT_S)
         beside(channel.close)()
         if interrupt.is_due:
             break
@@ -129,7 +130,7 @@ def test_the_closing_of_a_link_can_be_interrupted_anywhere() -> None:
         interrupt = Interrupt(KeyboardInterrupt, steps, is_answered=True, within=WHERE)
         with serving() as server:
             channel = grpc.insecure_channel(f"127.0.0.1:{server.port}")
-            stream = SessionStream(GrpcCarrier(channel, "here", ()), "here", SessionHello(), TIMEOUT_S)
+            stream = SessionStream(GrpcCarrier(channel, "here", ()), "here", SessionHello(), LIMIT_S)
             link = Link(channel, stream, ())
             with suppress(KeyboardInterrupt), interrupt:
                 link.close()

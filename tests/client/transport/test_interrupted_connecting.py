@@ -16,8 +16,9 @@ import pytest
 from tests.client.interrupt import PACKAGE, Interrupt
 from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
-from tests.client.transport.scripted_server import TIMEOUT_S, ScriptedServer, result, sent, submit, values_of
+from tests.client.transport.scripted_server import ScriptedServer, result, sent, submit, values_of
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport import connection, link
@@ -41,14 +42,14 @@ def serving(server: Served) -> Generator[Served]:
 
 
 def connect_to(server: ScriptedServer) -> GrpcTransport:
-    return GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Timeouts(TIMEOUT_S))
+    return GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Timeouts(LIMIT_S))
 
 
 def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
     outcomes = Endings()
     submit(transport, outcomes)
     server.answers.put(result(*sent(server)))
-    assert values_of(outcomes.get(timeout=TIMEOUT_S)) == [1, 2]
+    assert values_of(outcomes.get(timeout=LIMIT_S)) == [1, 2]
 
 
 @pytest.mark.parametrize("on_socket", [False, True], ids=["gRPC", "socket"])
@@ -88,7 +89,7 @@ class SlowServer(ScriptedServer):
 
     def _welcome(self, session_id: str) -> bytes:
         self.asked.set()
-        assert self.may_welcome.wait(TIMEOUT_S)
+        assert self.may_welcome.wait(LIMIT_S)
         return super()._welcome(session_id)
 
 
@@ -108,7 +109,7 @@ def test_what_an_interrupted_caller_began_to_open_is_the_next_ones(slow: SlowSer
             submit(transport, Endings())
 
     beside(connect)()
-    slow.asked.wait(TIMEOUT_S)
+    slow.asked.wait(LIMIT_S)
     answered = beside(lambda: check_answered(slow, transport))
     slow.may_welcome.set()
     answered()
@@ -125,11 +126,11 @@ def test_closing_ends_what_is_being_opened(slow: SlowServer) -> None:
         return raised.value
 
     refused = beside(connect)
-    slow.asked.wait(TIMEOUT_S)
+    slow.asked.wait(LIMIT_S)
     transport.close()
     slow.may_welcome.set()
     assert str(refused()) == f"the connection to 127.0.0.1:{slow.port} was closed here"
-    assert slow.ended.get(timeout=TIMEOUT_S) == "session-1"
+    assert slow.ended.get(timeout=LIMIT_S) == "session-1"
     slow.answers.put(None)
     check_answered(slow, transport)
     transport.close()
@@ -144,10 +145,10 @@ def test_what_is_opened_for_nobody_is_closed(slow: SlowServer) -> None:
             submit(transport, Endings())
 
     beside(partial(connect, transport))()
-    slow.asked.wait(TIMEOUT_S)
+    slow.asked.wait(LIMIT_S)
     del transport
     slow.may_welcome.set()
-    assert slow.ended.get(timeout=TIMEOUT_S) == "session-1"
+    assert slow.ended.get(timeout=LIMIT_S) == "session-1"
 
 
 def test_what_may_have_begun_as_its_caller_was_interrupted_is_nobodys(
@@ -164,7 +165,7 @@ def test_what_may_have_begun_as_its_caller_was_interrupted_is_nobodys(
         with pytest.raises(KeyboardInterrupt):
             submit(transport, Endings())
     slow.may_welcome.set()
-    assert slow.ended.get(timeout=TIMEOUT_S) == "session-1"
+    assert slow.ended.get(timeout=LIMIT_S) == "session-1"
     slow.answers.put(None)
     check_answered(slow, transport)
     transport.close()
@@ -194,7 +195,7 @@ class Unclosable:
         return self._call
 
     def close(self) -> None:
-        self.gives_in.wait(TIMEOUT_S)
+        self.gives_in.wait(LIMIT_S)
         self.is_closed.set()
 
     def _call(self, *_args: object, **_options: object) -> object:
@@ -209,8 +210,8 @@ def test_who_waits_is_told_of_a_failure_before_what_is_left_of_it_is_closed(
         patch.setattr(link, "open_channel", channel.opened)
         try:
             with pytest.raises(RuntimeError, match="can't start new thread"):
-                threads.submit(submit, transport, Endings()).result(TIMEOUT_S)
+                threads.submit(submit, transport, Endings()).result(LIMIT_S)
         finally:
             channel.gives_in.set()
-    assert channel.is_closed.wait(TIMEOUT_S)
+    assert channel.is_closed.wait(LIMIT_S)
     check_answered(server, transport)

@@ -13,7 +13,8 @@ from pathlib import Path
 import grpc
 import pytest
 from tests.client.transport.endings import Endings
-from tests.client.transport.scripted_server import DATA, F32, HEADER, TIMEOUT_S, ScriptedServer, submit
+from tests.client.transport.scripted_server import DATA, F32, HEADER, ScriptedServer, submit
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport import connection
@@ -103,7 +104,7 @@ OPERATORS: dict[str, Callable[[OperatorCalls], object]] = {
 def metadata_of(server: ScriptedServer, method: str) -> dict[str, str]:
     """Wait for a call of a method; every call before it has shown the key as well."""
     while True:
-        called, metadata = server.calls.get(timeout=TIMEOUT_S)
+        called, metadata = server.calls.get(timeout=LIMIT_S)
         assert metadata.get("authorization") == SHOWN, called
         if called == method:
             return metadata
@@ -112,7 +113,7 @@ def metadata_of(server: ScriptedServer, method: str) -> dict[str, str]:
 @pytest.mark.parametrize(("method", "call"), CALLS.items(), ids=CALLS)
 def test_every_call_of_a_session_shows_the_key(server: ScriptedServer, method: str, call: Act) -> None:
     server.unary = dict.fromkeys(CALLS, empty)
-    with closing(GrpcTransport(address_of(server), Timeouts(TIMEOUT_S), KEY)) as transport:
+    with closing(GrpcTransport(address_of(server), Timeouts(LIMIT_S), KEY)) as transport:
         # What an empty answer leaves to be said is the business of other tests.
         with suppress(ov.InferwireError, ValueError):
             call(transport)
@@ -140,9 +141,9 @@ def test_no_call_is_left_out_here() -> None:
 
 def test_without_a_key_none_is_shown(server: ScriptedServer) -> None:
     server.unary["ListDevices"] = lambda data, context: b""
-    with closing(GrpcTransport(address_of(server), Timeouts(TIMEOUT_S))) as transport:
+    with closing(GrpcTransport(address_of(server), Timeouts(LIMIT_S))) as transport:
         transport.devices()
-    calls = [server.calls.get(timeout=TIMEOUT_S) for _ in range(2)]
+    calls = [server.calls.get(timeout=LIMIT_S) for _ in range(2)]
     assert [method for method, _ in calls] == ["Session", "ListDevices"]
     assert not any("authorization" in metadata for _, metadata in calls)
 
@@ -156,15 +157,15 @@ def test_a_core_shows_the_key_that_it_was_given_else_that_of_the_environment(
         with closing(ov.Core(str(address_of(server)), api_key=given)) as core:
             assert core.available_devices == []
         for _ in range(2):
-            assert server.calls.get(timeout=TIMEOUT_S)[1]["authorization"] == shown
+            assert server.calls.get(timeout=LIMIT_S)[1]["authorization"] == shown
 
 
 def test_a_connection_that_was_lost_is_opened_again_with_the_key(server: ScriptedServer) -> None:
-    with closing(GrpcTransport(address_of(server), Timeouts(TIMEOUT_S), KEY)) as transport:
+    with closing(GrpcTransport(address_of(server), Timeouts(LIMIT_S), KEY)) as transport:
         submit(transport, Endings())
-        server.received.get(timeout=TIMEOUT_S)
+        server.received.get(timeout=LIMIT_S)
         server.answers.put(None)
-        server.received.get(timeout=TIMEOUT_S)
+        server.received.get(timeout=LIMIT_S)
         for _ in range(2):
             metadata_of(server, "Session")
 
@@ -205,7 +206,7 @@ def test_a_key_that_is_refused_is_said_at_once_and_how_to_give_one(sentence: str
         with pytest.raises(ov.Unauthenticated) as caught:
             ov.Core(address, api_key="s3cret").served_model("m")
         assert str(caught.value) == f"the server at {address} refuses the call: {said}"
-        assert server.calls.get(timeout=TIMEOUT_S)[0] == "Session"
+        assert server.calls.get(timeout=LIMIT_S)[0] == "Session"
         assert server.calls.empty()
     finally:
         server.stop()

@@ -12,13 +12,13 @@ from tests.client.transport.endings import Endings, fail_if_called
 from tests.client.transport.scripted_server import (
     DATA,
     HEADER,
-    TIMEOUT_S,
     ScriptedServer,
     content,
     delivering_badly,
     methods_of,
     result,
 )
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -38,7 +38,7 @@ def test_a_large_execution_goes_as_a_call_of_its_own(server: ScriptedServer, tra
     server.unary["Infer"] = infer
     outcomes = Endings()
     transport.submit(HEADER, [DATA + bytes(LARGE_BYTES)], outcomes.take)
-    assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
+    assert content(outcomes.get(timeout=LIMIT_S)) == DATA
 
 
 def test_the_servers_limit_is_kept(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -54,15 +54,15 @@ def test_the_servers_limit_is_kept(server: ScriptedServer, transport: GrpcTransp
     with pytest.raises(ov.TooLarge, match=r"have 1001 bytes, at most 1000 fit.*--max-grpc-message-mb"):
         transport.submit(HEADER, [bytes(1001)], outcomes.take)
     transport.submit(HEADER, [bytes(500)], outcomes.take)
-    assert outcomes.get(timeout=TIMEOUT_S).error is None
-    assert sizes.get(timeout=TIMEOUT_S) > 500
+    assert outcomes.get(timeout=LIMIT_S).error is None
+    assert sizes.get(timeout=LIMIT_S) > 500
 
 
 def test_a_large_execution_that_fails_says_why(server: ScriptedServer, transport: GrpcTransport) -> None:
     server.unary["Infer"] = lambda request, context: context.abort(grpc.StatusCode.DATA_LOSS, "it is broken")
     outcomes = Endings()
     transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
-    assert str(outcomes.get(timeout=TIMEOUT_S).error).endswith("answered DATA_LOSS: it is broken")
+    assert str(outcomes.get(timeout=LIMIT_S).error).endswith("answered DATA_LOSS: it is broken")
 
 
 def test_a_large_execution_that_the_server_cancels_is_cancelled(
@@ -75,7 +75,7 @@ def test_a_large_execution_that_the_server_cancels_is_cancelled(
     server.unary["Infer"] = cancel
     outcomes = Endings()
     transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
-    error = outcomes.get(timeout=TIMEOUT_S).error
+    error = outcomes.get(timeout=LIMIT_S).error
     assert (type(error), str(error)) == (ov.Cancelled, "the job was cancelled")
     assert methods_of(server).count("Infer") == 1
 
@@ -94,7 +94,7 @@ def test_a_large_execution_that_a_proxy_gives_up_is_sent_again_as_a_small_one_is
     server.unary["Infer"] = infer
     outcomes = Endings()
     transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
-    assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
+    assert content(outcomes.get(timeout=LIMIT_S)) == DATA
 
 
 def test_a_large_execution_ends_as_the_connection_is_closed_here(
@@ -104,15 +104,15 @@ def test_a_large_execution_ends_as_the_connection_is_closed_here(
 
     def infer(request: bytes, context: grpc.ServicerContext) -> bytes:
         started.set()
-        is_over.wait(TIMEOUT_S)
+        is_over.wait(LIMIT_S)
         return b""
 
     server.unary["Infer"] = infer
     outcomes = Endings()
     transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
-    assert started.wait(TIMEOUT_S)
+    assert started.wait(LIMIT_S)
     transport.close()
-    error = outcomes.get(timeout=TIMEOUT_S).error
+    error = outcomes.get(timeout=LIMIT_S).error
     is_over.set()
     assert isinstance(error, ov.Cancelled)
     assert "was closed here" in str(error)
@@ -129,7 +129,7 @@ def test_a_large_execution_that_finds_no_room_says_when_to_try_again(
     server.unary["Infer"] = refuse
     outcomes = Endings()
     transport.submit(HEADER, [bytes(LARGE_BYTES)], outcomes.take)
-    error = outcomes.get(timeout=TIMEOUT_S).error
+    error = outcomes.get(timeout=LIMIT_S).error
     assert isinstance(error, ov.QueueFull)
     assert error.retry_after_s == 1.0
 
@@ -143,14 +143,14 @@ def test_a_large_execution_that_is_cancelled_is_cancelled_on_the_server(
         del request
         context.add_callback(ended.set)
         started.set()
-        ended.wait(TIMEOUT_S)
+        ended.wait(LIMIT_S)
         return b""
 
     server.unary["Infer"] = infer
     execution = transport.submit(HEADER, [bytes(LARGE_BYTES)], fail_if_called)
-    assert started.wait(TIMEOUT_S)
+    assert started.wait(LIMIT_S)
     execution.cancel()
-    assert ended.wait(TIMEOUT_S)
+    assert ended.wait(LIMIT_S)
 
 
 def test_one_that_is_cancelled_while_its_failure_is_read_was_cancelled_here() -> None:
@@ -173,5 +173,5 @@ def test_a_large_answer_that_cannot_be_taken_ends_its_execution(
     ).SerializeToString()
     outcomes = Endings()
     transport.submit(HEADER, [bytes(LARGE_BYTES)], delivering_badly(outcomes))
-    error = outcomes.get(timeout=TIMEOUT_S).error
+    error = outcomes.get(timeout=LIMIT_S).error
     assert str(error) == "the answer came and could not be taken: MemoryError('no room for it')"

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
+from tests.waiting import LIMIT_S, wait_until
 
 from inferwire.transport.address import Address
 from inferwire.transport.lending import LEAST_BYTES, Lending
@@ -26,7 +25,6 @@ from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1.tensors_pb2 import LendMemoryRequest, LendMemoryResponse
 
 SIZE = LEAST_BYTES
-TIMEOUT_S = 10
 
 
 @dataclass
@@ -97,17 +95,9 @@ def made(lending: Lending) -> LentMemory:
     return memory
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what a thread of gRPC's does."""
-    end_at = monotonic() + TIMEOUT_S
-    while not condition():
-        assert monotonic() < end_at, "it did not come to that"
-        os.sched_yield()
-
-
 def lent(lending: Lending, link: Any, memory: LentMemory) -> None:
     """Use memory until the server reads it in place."""
-    until(lambda: lending.names_or_ask(link, [memory.wire_data(SIZE)]) is not None)
+    wait_until(lambda: lending.names_or_ask(link, [memory.wire_data(SIZE)]) is not None)
 
 
 def refused(lending: Lending, link: Any, memory: LentMemory) -> None:
@@ -117,7 +107,7 @@ def refused(lending: Lending, link: Any, memory: LentMemory) -> None:
         assert lending.names_or_ask(link, [memory.wire_data(SIZE)]) is None
         return lending.memory(SIZE) is None
 
-    until(is_refused)
+    wait_until(is_refused)
 
 
 def test_a_server_that_no_thread_is_there_to_ask_is_asked_later(lending: Lending, link: Any) -> None:
@@ -140,7 +130,7 @@ def test_bytes_are_sent_until_the_server_has_what_is_used_again(server: Server, 
     lent(lending, link, memory)
     assert lending.names_or_ask(link, [other, memory.wire_data(SIZE), memory.wire_data(8)]) == (0, memory.id, memory.id)
     assert lending.names_or_ask(link, [other]) is None
-    asked = server.calls.get(timeout=TIMEOUT_S)
+    asked = server.calls.get(timeout=LIMIT_S)
     assert (asked.id, asked.pid, asked.descriptor) == (memory.id, memory.pid, memory.descriptor)
     assert (asked.byte_size, asked.nonce) == (memory.byte_size, memory.nonce)
     assert server.calls.empty()
@@ -152,7 +142,7 @@ def test_another_session_is_asked_again(server: Server, lending: Lending, link: 
     again = link_of(link.channel, "two")
     assert lending.names_or_ask(again, [memory.wire_data(SIZE)]) is None
     lent(lending, again, memory)
-    assert [server.calls.get(timeout=TIMEOUT_S).id for _ in range(2)] == [memory.id] * 2
+    assert [server.calls.get(timeout=LIMIT_S).id for _ in range(2)] == [memory.id] * 2
 
 
 @pytest.mark.parametrize("code", ["PERMISSION_DENIED", "INVALID_INPUT", "TOO_LARGE", "UNIMPLEMENTED"])
@@ -165,7 +155,7 @@ def test_a_server_that_refuses_is_sent_bytes_and_asked_no_more(
         refused(lending, link, memory)
     assert caplog.messages == ["the server at 127.0.0.1:1 is sent what it cannot read in place: refused"]
     assert lending.names_or_ask(link, [other.wire_data(SIZE)] * 3) is None
-    server.calls.get(timeout=TIMEOUT_S)
+    server.calls.get(timeout=LIMIT_S)
     assert server.calls.empty()
 
 
@@ -187,7 +177,7 @@ def test_a_lost_connection_is_no_refusal(server: Server, lending: Lending, link:
     memory = made(lending)
     for _ in range(2):
         lending.names_or_ask(link, [memory.wire_data(SIZE)])
-    server.calls.get(timeout=TIMEOUT_S)
+    server.calls.get(timeout=LIMIT_S)
     server.code = ""
     lent(lending, link, memory)
 
@@ -211,7 +201,7 @@ def test_a_server_hears_of_what_nobody_uses_any_more(
     name = memory.id
     del memory
     gc.collect()
-    assert released.get(timeout=TIMEOUT_S) == Released(lent=name)
+    assert released.get(timeout=LIMIT_S) == Released(lent=name)
     assert released.empty()
     assert repr(lending) == "<Lending to 127.0.0.1:1: 0 of 0 granted>"
 

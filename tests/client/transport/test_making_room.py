@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 import grpc
 import pytest
 from tests.client.transport.endings import Endings
-from tests.client.transport.scripted_server import (
-    DATA,
-    F32,
-    HEADER,
-    TIMEOUT_S,
-    ScriptedServer,
-    sent,
-    submit,
-)
+from tests.client.transport.scripted_server import DATA, F32, HEADER, ScriptedServer, sent, submit
+from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
 from inferwire.transport.descriptions import Blob, ModelContents, ModelSource
@@ -109,7 +101,7 @@ def test_an_id_for_a_sequence_is_had_without_a_call(server: ScriptedServer, tran
     waited: SimpleQueue[bool] = SimpleQueue()
 
     def release(data: bytes, context: grpc.ServicerContext) -> bytes:
-        waited.put(is_open.wait(TIMEOUT_S))
+        waited.put(is_open.wait(LIMIT_S))
         return b""
 
     server.unary["Release"] = release
@@ -117,7 +109,7 @@ def test_an_id_for_a_sequence_is_had_without_a_call(server: ScriptedServer, tran
     transport.tensors.release(transport.tensors.new_id())
     assert transport.states.new_id() == 1
     is_open.set()
-    assert waited.get(timeout=TIMEOUT_S), "the server had not answered yet"
+    assert waited.get(timeout=LIMIT_S), "the server had not answered yet"
 
 
 def refusing_until_released(server: ScriptedServer, calls: list[str], method: str) -> None:
@@ -176,7 +168,7 @@ def test_an_inference_whose_sequence_finds_no_room_is_sent_again_once_others_are
     assert models_pb2.ReleaseRequest.FromString(released.get_nowait()).sequences == [7]
     assert len(server.hellos) == 1
     server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=again, error=error)]))
-    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.QueueFull), "it is sent again only once"
+    assert isinstance(outcomes.get(timeout=LIMIT_S).error, ov.QueueFull), "it is sent again only once"
 
 
 def releases_of(server: ScriptedServer) -> SimpleQueue[list[int]]:
@@ -191,28 +183,20 @@ def releases_of(server: ScriptedServer) -> SimpleQueue[list[int]]:
     return freed
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for what nobody tells."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def test_what_is_released_while_the_connection_is_lost_is_freed_once_the_session_goes_on(
     server: ScriptedServer, transport: GrpcTransport
 ) -> None:
     freed = releases_of(server)
     submit(transport, Endings()).cancel()
     server.answers.put(None)
-    until(lambda: not transport.is_ready(HEADER))
+    wait_until(lambda: not transport.is_ready(HEADER))
     tensor = transport.tensors.new_id()
     transport.tensors.release(tensor)
     with pytest.raises(Empty):
         freed.get(timeout=0.1)
     submit(transport, Endings())
     assert server.hellos[-1].session_id == "session-1"
-    assert freed.get(timeout=TIMEOUT_S) == [tensor]
+    assert freed.get(timeout=LIMIT_S) == [tensor]
 
 
 def test_what_a_lost_connection_may_not_have_freed_is_freed_with_what_follows(
@@ -231,9 +215,9 @@ def test_what_a_lost_connection_may_not_have_freed_is_freed_with_what_follows(
     submit(transport, Endings())
     tensors = [transport.tensors.new_id() for _ in range(2)]
     transport.tensors.release(tensors[0])
-    tried.get(timeout=TIMEOUT_S)
+    tried.get(timeout=LIMIT_S)
     transport.tensors.release(tensors[1])
     seen: list[int] = []
     while len(seen) < 2:
-        seen += freed.get(timeout=TIMEOUT_S)
+        seen += freed.get(timeout=LIMIT_S)
     assert sorted(seen) == tensors

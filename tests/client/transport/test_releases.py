@@ -12,10 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 from inferwire.transport.releases import Released, Releases
-
-TIMEOUT_S = 30
 
 
 class Sends:
@@ -32,7 +31,7 @@ class Sends:
         tensors, can_send = [each.tensor for each in batch], self.can_send
         self.thread = threading.current_thread()
         self.begun.put(tensors)
-        assert self.may_end.acquire(timeout=TIMEOUT_S)
+        assert self.may_end.acquire(timeout=LIMIT_S)
         self.done += tensors
         return can_send
 
@@ -60,11 +59,11 @@ def threads() -> Iterator[DaemonThreads]:
 def test_what_is_put_is_sent_in_batches(sends: Sends, releases: Releases) -> None:
     releases.start()
     releases.put(Released(tensor=1))
-    assert sends.begun.get(timeout=TIMEOUT_S) == [1]
+    assert sends.begun.get(timeout=LIMIT_S) == [1]
     releases.put(Released(tensor=2))
     releases.put(Released(tensor=3))
     sends.may_end.release()
-    assert sends.begun.get(timeout=TIMEOUT_S) == [2, 3]
+    assert sends.begun.get(timeout=LIMIT_S) == [2, 3]
 
 
 def test_a_flush_waits_for_what_the_thread_has_begun_to_send(
@@ -72,7 +71,7 @@ def test_a_flush_waits_for_what_the_thread_has_begun_to_send(
 ) -> None:
     releases.start()
     releases.put(Released(tensor=1))
-    sends.begun.get(timeout=TIMEOUT_S)
+    sends.begun.get(timeout=LIMIT_S)
     releases.put(Released(tensor=2))
 
     def flush() -> list[int]:
@@ -83,7 +82,7 @@ def test_a_flush_waits_for_what_the_thread_has_begun_to_send(
     for _ in range(2):
         assert not flushed.done()
         sends.may_end.release()
-    assert flushed.result(TIMEOUT_S) == [1, 2]
+    assert flushed.result(LIMIT_S) == [1, 2]
 
 
 def test_a_flush_sends_nothing_where_nothing_is_to_be_freed(sends: Sends, releases: Releases) -> None:
@@ -97,8 +96,8 @@ def test_the_thread_ends_once_all_is_sent(sends: Sends) -> None:
     releases.put(Released(tensor=1))
     releases.stop()
     sends.may_end.release()
-    assert sends.begun.get(timeout=TIMEOUT_S) == [1]
-    sends.thread.join(TIMEOUT_S)
+    assert sends.begun.get(timeout=LIMIT_S) == [1]
+    sends.thread.join(LIMIT_S)
     assert (sends.thread.is_alive(), sends.done) == (False, [1])
 
 
@@ -106,11 +105,11 @@ def test_what_could_not_be_sent_is_sent_after_a_wake(sends: Sends, releases: Rel
     sends.can_send = False
     releases.start()
     releases.put(Released(tensor=1))
-    assert sends.begun.get(timeout=TIMEOUT_S) == [1]
+    assert sends.begun.get(timeout=LIMIT_S) == [1]
     sends.may_end.release()
     sends.can_send = True
     releases.wake()
-    assert sends.begun.get(timeout=TIMEOUT_S) == [1]
+    assert sends.begun.get(timeout=LIMIT_S) == [1]
     sends.may_end.release()
     releases.flush()
     assert sends.begun.empty()
@@ -133,10 +132,10 @@ def test_of_threads_that_start_it_at_once_one_does(
     monkeypatch.setattr("inferwire.transport.releases.threading", SimpleNamespace(Thread=Slow, Lock=threading.Lock))
     releases = Releases(sends.send)
     for done in [threads.submit(releases.start) for _ in range(2)]:
-        done.result(TIMEOUT_S)
+        done.result(LIMIT_S)
     releases.stop()
     for thread in started:
-        thread.join(TIMEOUT_S)
+        thread.join(LIMIT_S)
     assert [thread.is_alive() for thread in started] == [False]
 
 
@@ -161,5 +160,5 @@ os._exit(0)
 def test_a_forked_child_does_not_wait_for_what_its_parent_sends() -> None:
     # From 3.12 on Python warns of a fork beside threads, which is what this is about.
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", IN_A_CHILD]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.stdout, done.stderr) == ("7\n", "")

@@ -12,12 +12,8 @@ from weakref import ref
 import grpc
 import pytest
 from tests.client.transport.endings import Endings
-from tests.client.transport.scripted_server import (
-    DATA,
-    TIMEOUT_S,
-    ScriptedServer,
-    methods_of,
-)
+from tests.client.transport.scripted_server import DATA, ScriptedServer, methods_of
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport import rpc
@@ -150,7 +146,7 @@ def test_blobs_are_uploaded_once_in_chunks(server: ScriptedServer, transport: Gr
 
     def upload(request: bytes, context: grpc.ServicerContext) -> bytes:
         uploads.append(request)
-        both_are_under_way.wait(TIMEOUT_S)
+        both_are_under_way.wait(LIMIT_S)
         return b""
 
     server.unary.update(Upload=upload, Read=lambda data, context: b"")
@@ -196,12 +192,12 @@ def test_where_a_blob_is_refused_the_others_travel_no_further(server: ScriptedSe
     both_are_under_way = threading.Barrier(2)
 
     def upload(request: bytes, context: grpc.ServicerContext) -> bytes:
-        both_are_under_way.wait(TIMEOUT_S)
+        both_are_under_way.wait(LIMIT_S)
         if len(models_pb2.UploadRequest.FromString(request).chunk) > len(DATA):
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there is no room")
         if not context.add_callback(is_ended.set):  # it has ended before
             is_ended.set()
-        is_ended.wait(TIMEOUT_S)
+        is_ended.wait(LIMIT_S)
         return b""
 
     server.unary["Upload"] = upload
@@ -209,7 +205,7 @@ def test_where_a_blob_is_refused_the_others_travel_no_further(server: ScriptedSe
     # The error that is kept keeps the calls' objects.
     with pytest.raises(ov.TooLarge, match="there is no room") as _kept:
         transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, tuple))
-    assert is_ended.wait(TIMEOUT_S)
+    assert is_ended.wait(LIMIT_S)
 
 
 class Held:

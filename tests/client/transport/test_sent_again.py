@@ -13,16 +13,8 @@ import grpc
 import numpy as np
 import pytest
 from tests.client.transport.endings import Ended, Endings
-from tests.client.transport.scripted_server import (
-    DATA,
-    HEADER,
-    TIMEOUT_S,
-    ScriptedServer,
-    result,
-    sent,
-    submit,
-    values_of,
-)
+from tests.client.transport.scripted_server import DATA, HEADER, ScriptedServer, result, sent, submit, values_of
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.errors import AnswerLost
@@ -58,14 +50,14 @@ def test_what_was_in_flight_as_the_stream_ended_is_sent_again_on_one_that_resume
 ) -> None:
     outcomes = Endings()
     submit(transport, outcomes)
-    (first,) = server.received.get(timeout=TIMEOUT_S).executions
+    (first,) = server.received.get(timeout=LIMIT_S).executions
     server.answers.put(None)
-    message = server.received.get(timeout=TIMEOUT_S)
+    message = server.received.get(timeout=LIMIT_S)
     (second,) = message.executions
     assert list(message.raw) == [DATA]
     assert second.target == first.target
     server.answers.put(result(*second.ids))
-    assert outcomes.get(timeout=TIMEOUT_S).error is None
+    assert outcomes.get(timeout=LIMIT_S).error is None
     assert [hello.session_id for hello in server.hellos] == ["", "session-1"]
 
 
@@ -75,7 +67,7 @@ def test_it_is_sent_again_once_only(server: ScriptedServer, transport: GrpcTrans
     for _ in range(2):
         sent(server)
         server.answers.put(None)
-    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.ServerUnavailable)
+    assert isinstance(outcomes.get(timeout=LIMIT_S).error, ov.ServerUnavailable)
     assert len(server.hellos) == 2
 
 
@@ -96,16 +88,16 @@ def test_what_piled_up_goes_out_as_a_stack_and_is_sent_again_as_one(
     assert list(again.values()) == [[1, 2], *found.values()], "what has waited longest goes first"
     ids = list(again)
     server.answers.put(result(*ids, raw=np.array([again[id_] for id_ in ids], np.float32).tobytes()))
-    answers = [values_of(each.get(timeout=TIMEOUT_S)) for each in outcomes]
+    answers = [values_of(each.get(timeout=LIMIT_S)) for each in outcomes]
     assert answers == [[number, -number] for number in range(6)]
-    assert first.get(timeout=TIMEOUT_S).error is None
+    assert first.get(timeout=LIMIT_S).error is None
 
 
 def stacked_inputs(server: ScriptedServer, number: int) -> Iterator[tuple[int, list[float]]]:
     """Read what so many executions got, by id, however they were stacked."""
     seen = 0
     while seen < number:
-        message = server.received.get(timeout=TIMEOUT_S)
+        message = server.received.get(timeout=LIMIT_S)
         assert len(message.raw) == len(message.executions)
         for execution, raw in zip(message.executions, message.raw, strict=True):
             assert len(execution.ids) <= 3
@@ -128,10 +120,10 @@ def test_what_a_draining_server_refuses_goes_to_a_new_connection(
 
 def answered_by_either(server: ScriptedServer, id_: int, outcomes: Endings) -> Ended:
     """Answer until the stream that the execution is on, and not the one before it, has taken an answer."""
-    for _ in range(100):
+    for _ in range(10 * LIMIT_S):
         server.answers.put(result(id_))
         try:
-            return outcomes.get(timeout=TIMEOUT_S / 100)
+            return outcomes.get(timeout=0.1)
         except Empty:
             continue
     raise AssertionError("no answer was taken")
@@ -143,7 +135,7 @@ def test_what_changes_states_is_not_sent_again(server: ScriptedServer, transport
     transport.submit(header, [DATA], outcomes.take)
     sent(server)
     server.answers.put(None)
-    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.ServerUnavailable)
+    assert isinstance(outcomes.get(timeout=LIMIT_S).error, ov.ServerUnavailable)
     assert len(server.hellos) == 1
 
 
@@ -155,12 +147,12 @@ def test_what_was_cancelled_is_not_sent_again(server: ScriptedServer, transport:
     while 2 not in sent(server):
         pass
     server.answers.put(None)
-    message = server.received.get(timeout=TIMEOUT_S)
+    message = server.received.get(timeout=LIMIT_S)
     while not message.executions:
-        message = server.received.get(timeout=TIMEOUT_S)
+        message = server.received.get(timeout=LIMIT_S)
     assert len(message.executions) == 1
     server.answers.put(result(*message.executions[0].ids))
-    assert kept.get(timeout=TIMEOUT_S).error is None
+    assert kept.get(timeout=LIMIT_S).error is None
     assert outcomes.empty()
 
 
@@ -232,7 +224,7 @@ def test_what_is_in_flight_ends_as_the_connection_is_closed_here(
     submit(transport, outcomes)
     sent(server)
     transport.close()
-    error = outcomes.get(timeout=TIMEOUT_S).error
+    error = outcomes.get(timeout=LIMIT_S).error
     assert isinstance(error, ov.Cancelled)
     assert "was closed here" in str(error)
     assert len(server.hellos) == 1, "it is not begun anew"
@@ -255,7 +247,7 @@ def test_a_call_about_states_says_whether_it_may_have_been_done(
 def test_a_call_about_states_that_no_server_has_heard_of_says_so() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-    transport = GrpcTransport(parse_address(f"127.0.0.1:{port}"), Timeouts(TIMEOUT_S))
+    transport = GrpcTransport(parse_address(f"127.0.0.1:{port}"), Timeouts(LIMIT_S))
     with pytest.raises(ov.ServerUnavailable) as caught:
         transport.states.set(Target("m", is_served=True), START, ())
     assert not isinstance(caught.value, AnswerLost)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -19,17 +18,8 @@ import pytest
 import trustme
 from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
-from tests.client.transport.scripted_server import (
-    DATA,
-    F32,
-    HEADER,
-    TIMEOUT_S,
-    ScriptedServer,
-    content,
-    result,
-    sent,
-    submit,
-)
+from tests.client.transport.scripted_server import DATA, F32, HEADER, ScriptedServer, content, result, sent, submit
+from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
@@ -70,7 +60,7 @@ def connected(
 ) -> closing[GrpcTransport]:
     """Make a transport to a server, to be closed."""
     address = parse_address(f"{scheme}{host}:{server.port}")
-    return closing(GrpcTransport(address, Timeouts(TIMEOUT_S, socket_s=socket_s)))
+    return closing(GrpcTransport(address, Timeouts(LIMIT_S, socket_s=socket_s)))
 
 
 def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
@@ -78,7 +68,7 @@ def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
     outcomes = Endings()
     submit(transport, outcomes)
     server.answers.put(result(*sent(server)))
-    assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
+    assert content(outcomes.get(timeout=LIMIT_S)) == DATA
 
 
 def refuse(connection: socket.socket) -> None:
@@ -110,9 +100,8 @@ def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
             check_answered(server, transport)
             # What is known of that server holds for the next connection to it, too.
             server.answers.put(None)
-            while transport.is_ready(HEADER):
-                time.sleep(0.001)
-        dialled.get(timeout=TIMEOUT_S)
+            wait_until(lambda: not transport.is_ready(HEADER))
+        dialled.get(timeout=LIMIT_S)
     assert dialled.empty()
 
 
@@ -139,15 +128,15 @@ class BalancedServer(ScriptedServer):
 @pytest.mark.parametrize("others", [1, MOST_OTHERS])
 def test_a_load_balancer_that_leads_to_others_first_is_asked_again(others: int) -> None:
     server = BalancedServer(others)
-    with stopping(server), connected(server, socket_s=TIMEOUT_S) as transport:
+    with stopping(server), connected(server, socket_s=LIMIT_S) as transport:
         check_answered(server, transport)
-        assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+        assert server.left.get(timeout=LIMIT_S) == "session-1"
         assert server.dialled == others + 1
 
 
 def test_a_load_balancer_that_leads_nowhere_else_is_not_asked_for_ever() -> None:
     server = BalancedServer(1000)
-    with stopping(server), connected(server, socket_s=TIMEOUT_S) as transport:
+    with stopping(server), connected(server, socket_s=LIMIT_S) as transport:
         check_answered(server, transport)
         assert server.dialled == 1 + MOST_OTHERS
 
@@ -163,7 +152,7 @@ def test_a_load_balancer_is_asked_again_no_longer_than_a_server_has_to_answer(mo
 def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
     with serving(on_socket=True) as server, connected(server) as transport:
         submit(transport, Endings())
-        assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+        assert server.left.get(timeout=LIMIT_S) == "session-1"
 
 
 @pytest.fixture
@@ -190,19 +179,19 @@ def test_of_a_hosts_addresses_the_one_is_found_that_the_server_has() -> None:
     with serving(on_socket=True) as server, socket.create_server(("127.0.0.2", server.port)) as elsewhere:
         threading.Thread(target=answer, args=(elsewhere,), daemon=True).start()
         address = parse_address(f"localhost:{server.port}")
-        with closing(GrpcTransport(address, Timeouts(TIMEOUT_S, socket_s=TIMEOUT_S))) as transport:
+        with closing(GrpcTransport(address, Timeouts(LIMIT_S, socket_s=LIMIT_S))) as transport:
             check_answered(server, transport)
-            assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+            assert server.left.get(timeout=LIMIT_S) == "session-1"
         elsewhere.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.usefixtures("two_addresses")
 def test_a_hosts_addresses_are_tried_no_longer_than_a_server_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inferwire.transport.link.monotonic", partial(next, count(0, TIMEOUT_S + 1)))
+    monkeypatch.setattr("inferwire.transport.link.monotonic", partial(next, count(0, LIMIT_S + 1)))
     dialled = SimpleQueue[socket.socket]()
     with serving(stranger=dialled.put) as server:
         address = parse_address(f"localhost:{server.port}")
-        with closing(GrpcTransport(address, Timeouts(TIMEOUT_S, socket_s=0.2))) as transport:
+        with closing(GrpcTransport(address, Timeouts(LIMIT_S, socket_s=0.2))) as transport:
             check_answered(server, transport)
             assert dialled.empty()
 
@@ -228,9 +217,9 @@ def test_at_each_address_the_certificate_is_to_be_the_hosts(private_ca: trustme.
         threading.Thread(target=answer, args=(elsewhere,), daemon=True).start()
         address = parse_address(f"grpcs://localhost:{server.port}")
         found = credentials_for(address, root_certificates=roots)
-        with closing(GrpcTransport(address, Timeouts(TIMEOUT_S), found)) as transport:
+        with closing(GrpcTransport(address, Timeouts(LIMIT_S), found)) as transport:
             check_answered(server, transport)
-            assert came.get(timeout=TIMEOUT_S) == frames.PREFACE
+            assert came.get(timeout=LIMIT_S) == frames.PREFACE
 
 
 def test_where_the_systems_resolver_knows_no_such_host_the_session_stays_on_grpc(
@@ -272,19 +261,19 @@ class AwaitedServer(ScriptedServer):
         self.unary["GetModel"] = self._tell
 
     def _tell(self, data: bytes, context: grpc.ServicerContext) -> bytes:
-        assert self.dialled.wait(TIMEOUT_S)
+        assert self.dialled.wait(LIMIT_S)
         self.has_told.set()
         return b""
 
     def _on_socket(self, connection: socket.socket) -> None:
         self.dialled.set()
-        assert self.has_told.wait(TIMEOUT_S)
+        assert self.has_told.wait(LIMIT_S)
         super()._on_socket(connection)
 
 
 @contextmanager
 def awaited() -> Generator[tuple[AwaitedServer, GrpcTransport]]:
-    with stopping(AwaitedServer()) as server, connected(server, socket_s=TIMEOUT_S) as transport:
+    with stopping(AwaitedServer()) as server, connected(server, socket_s=LIMIT_S) as transport:
         yield server, transport
 
 
@@ -293,7 +282,7 @@ def test_calls_are_made_while_the_session_moves_to_its_socket_and_inferences_fol
     with awaited() as (server, transport):
         transport.served_model("m", "")
         check_answered(server, transport)
-        assert server.left.get(timeout=TIMEOUT_S) == "session-1"
+        assert server.left.get(timeout=LIMIT_S) == "session-1"
         assert len(server.hellos) == 1
 
 
@@ -323,7 +312,7 @@ def test_what_is_released_while_the_session_moves_makes_room_for_others() -> Non
         is_freed = threading.Event()
 
         def create(data: bytes, context: grpc.ServicerContext) -> bytes:
-            assert server.dialled.wait(TIMEOUT_S)
+            assert server.dialled.wait(LIMIT_S)
             if not is_freed.is_set():
                 context.set_trailing_metadata(((CODE_METADATA, "TOO_LARGE"),))
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too much")
@@ -345,12 +334,12 @@ def test_closing_ends_a_call_that_is_made_while_the_session_moves() -> None:
 
         def wait(data: bytes, context: grpc.ServicerContext) -> bytes:
             is_asked.set()
-            assert server.has_told.wait(TIMEOUT_S)
+            assert server.has_told.wait(LIMIT_S)
             return b""
 
         server.unary["GetModel"] = wait
         ended = beside(lambda: refusal_of(transport))
-        assert is_asked.wait(TIMEOUT_S)
+        assert is_asked.wait(LIMIT_S)
         transport.close()
         assert isinstance(ended(), ov.Cancelled)
         server.has_told.set()

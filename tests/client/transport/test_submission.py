@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.client.transport.endings import Endings
+from tests.waiting import LIMIT_S
 
 from inferwire.errors import InferenceFailed, QueueFull, ServerUnavailable, ShuttingDown
 from inferwire.latch import Latch
@@ -31,7 +32,6 @@ HEADER = ExecutionHeader(Target("double", is_served=True), ())
 LINK: Any = object()
 LOST = Outcome(error=ServerUnavailable("gone"))
 UNDER_WAY = "the connection was lost while the inference was under way, which may have run: "
-TIMEOUT_S = 10
 
 
 class Client:
@@ -70,7 +70,7 @@ class Client:
 
     def error(self) -> str:
         """Wait for the one outcome, and give its text."""
-        return str(self.outcome.get(timeout=TIMEOUT_S).error)
+        return str(self.outcome.get(timeout=LIMIT_S).error)
 
 
 class Doing:
@@ -174,7 +174,7 @@ def test_what_needs_no_model_to_be_compiled_again_is_sent_again_first(client: Cl
     are_lost = threading.Event()
 
     def replaced(lost: Any) -> Any:
-        assert are_lost.wait(TIMEOUT_S)
+        assert are_lost.wait(LIMIT_S)
         return lost
 
     retries = Retries(client, replaced, client.make_room)
@@ -188,7 +188,7 @@ def test_what_needs_no_model_to_be_compiled_again_is_sent_again_first(client: Cl
     for submission in (first, second, third, fourth):
         submission.take(LOST, ())
     are_lost.set()
-    resent = [client.resent.get(timeout=TIMEOUT_S) for _ in range(4)]
+    resent = [client.resent.get(timeout=LIMIT_S) for _ in range(4)]
     assert resent == [first, third, second, fourth]
 
 
@@ -280,7 +280,7 @@ def test_where_no_thread_can_be_had_to_send_it_again_it_ends(client: Client) -> 
     client.submission = Submission(HEADER, (), client.take, client.retries)
     client.submission.send(client, LINK)
     client.submission.fail(LOST)
-    assert client.resent.get(timeout=TIMEOUT_S) is client.submission
+    assert client.resent.get(timeout=LIMIT_S) is client.submission
 
 
 def test_one_that_does_not_take_its_error_keeps_no_other_from_being_sent_again(client: Client) -> None:
@@ -300,4 +300,4 @@ def test_one_that_does_not_take_its_error_keeps_no_other_from_being_sent_again(c
     second.send(client, LINK)
     for each in (first, second):
         each.fail(LOST)
-    assert client.resent.get(timeout=TIMEOUT_S) is second
+    assert client.resent.get(timeout=LIMIT_S) is second

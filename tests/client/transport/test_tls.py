@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 from tests.client.transport.endings import Endings
-from tests.client.transport.scripted_server import DATA, TIMEOUT_S, ScriptedServer, content, result, sent, submit
+from tests.client.transport.scripted_server import DATA, ScriptedServer, content, result, sent, submit
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.address import parse_address
@@ -86,11 +87,11 @@ def test_where_something_before_the_server_ends_tls_a_session_stays_on_grpc(
     address = parse_address(f"grpcs://127.0.0.1:{server.port}")
     outcomes = Endings()
     found = credentials_for(address, "s3cret", roots)
-    with closing(GrpcTransport(address, Timeouts(TIMEOUT_S), found)) as transport:
+    with closing(GrpcTransport(address, Timeouts(LIMIT_S), found)) as transport:
         submit(transport, outcomes)
         server.answers.put(result(*sent(server)))
-        assert content(outcomes.get(timeout=TIMEOUT_S)) == DATA
-    assert server.calls.get(timeout=TIMEOUT_S)[1]["authorization"] == "Bearer s3cret"
+        assert content(outcomes.get(timeout=LIMIT_S)) == DATA
+    assert server.calls.get(timeout=LIMIT_S)[1]["authorization"] == "Bearer s3cret"
 
 
 def test_the_environment_may_name_the_certificates(

@@ -10,8 +10,8 @@ from contextlib import suppress
 from weakref import ref
 
 import pytest
-from tests.client.transport.scripted_server import TIMEOUT_S
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 from inferwire.transport.undisturbed import undisturbed, undisturbed_with_thread
 
@@ -64,7 +64,7 @@ def test_a_thread_that_runs_no_handlers_of_signals_does_it_itself() -> None:
         return undisturbed(threading.get_ident) == threading.get_ident()
 
     with DaemonThreads() as beside:
-        assert beside.submit(asked_here).result(TIMEOUT_S)
+        assert beside.submit(asked_here).result(LIMIT_S)
 
 
 def test_its_error_is_raised() -> None:
@@ -95,12 +95,12 @@ def test_what_needs_a_thread_is_not_begun_without() -> None:
 
 def test_a_call_for_which_there_was_no_thread_holds_up_no_other_of_its_channel() -> None:
     program = [sys.executable, "-c", A_CALL_WITHOUT_A_THREAD]
-    ended = subprocess.run(program, capture_output=True, text=True, timeout=TIMEOUT_S)
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=LIMIT_S)
     assert (ended.stdout, ended.returncode) == ("can't start new thread\n", 0)
 
 
 def test_at_the_end_of_the_process_the_caller_does_it() -> None:
-    ended = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=TIMEOUT_S)
+    ended = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=LIMIT_S)
     assert (ended.stdout, ended.stderr) == ("done\n", "")
 
 

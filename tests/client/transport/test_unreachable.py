@@ -12,7 +12,8 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from tests.daemon_threads import TIMEOUT_S, DaemonThreads
+from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport import rpc
@@ -46,13 +47,13 @@ def test_those_who_wait_for_a_server_together_give_it_up_together() -> None:
         come = Barrier(CALLERS)
 
         def call() -> ov.ServerUnavailable:
-            come.wait(TIMEOUT_S)
+            come.wait(LIMIT_S)
             with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.5 s") as caught:
                 transport.devices()
             return caught.value
 
         for _ in ("those who come first", "those who come when it has been given up"):
-            errors = [called.result(TIMEOUT_S) for called in [pool.submit(call) for _ in range(CALLERS)]]
+            errors = [called.result(LIMIT_S) for called in [pool.submit(call) for _ in range(CALLERS)]]
             assert len(accepted(silent)) == 1
             assert len(set(map(id, errors))) == CALLERS
 
@@ -100,7 +101,7 @@ def test_one_that_closes_every_connection_is_not_taken_for_one_with_tls() -> Non
                 ov.Core(address).served_model("m")
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-        ended.result(TIMEOUT_S)
+        ended.result(LIMIT_S)
     assert str(caught.value).startswith(f"no inferwire server answers at {address};")
 
 
@@ -122,7 +123,7 @@ def test_one_that_is_gone_before_it_is_asked_for_tls_leaves_no_socket_open(monke
             why = why_unreachable(address, "failed to connect to all addresses; last error: Socket closed")
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-        ended.result(TIMEOUT_S)
+        ended.result(LIMIT_S)
     gc.collect()
     assert why.startswith(f"no inferwire server answers at {address};")
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.client.transport.scripted_server import DATA, TIMEOUT_S, ScriptedServer
+from tests.client.transport.scripted_server import DATA, ScriptedServer
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 from inferwire.transport.descriptions import Blob, CompiledDescription, ModelContents, ModelSource
 from inferwire.transport.grpc_transport import GrpcTransport
@@ -41,7 +42,7 @@ class Calls:
         }
 
     def next(self, count: int) -> list[str]:
-        return [self.seen.get(timeout=TIMEOUT_S) for _ in range(count)]
+        return [self.seen.get(timeout=LIMIT_S) for _ in range(count)]
 
     def _note(self, name: str) -> bytes:
         self.seen.put(name)
@@ -56,7 +57,7 @@ class Calls:
         metadata: Any = context.invocation_metadata()
         if dict(metadata)["inferwire-session"] == self.lost_session:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is lost")
-        assert self.may_release.wait(TIMEOUT_S)
+        assert self.may_release.wait(LIMIT_S)
         request = models_pb2.ReleaseRequest.FromString(data)
         for compiled_id in request.compiled_ids:
             self._note(f"free {compiled_id}")
@@ -111,13 +112,13 @@ def test_of_two_blobs_the_one_that_is_needed_stays(calls: Calls, transport: Grpc
 def test_a_blob_that_is_being_freed_comes_again_only_after_that(calls: Calls, transport: GrpcTransport) -> None:
     calls.may_release.clear()
     transport.read(contents())
-    calls.releasing.get(timeout=TIMEOUT_S)
+    calls.releasing.get(timeout=LIMIT_S)
     with DaemonThreads() as threads:
         again = threads.submit(transport.read, contents())
         with pytest.raises(TimeoutError):
             again.result(0.1)
         calls.may_release.set()
-        again.result(TIMEOUT_S)
+        again.result(LIMIT_S)
     assert calls.next(5) == ["upload a", "read", "free a", "upload a", "read"]
 
 

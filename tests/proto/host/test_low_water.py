@@ -8,16 +8,14 @@ import socket
 import struct
 import sys
 import termios
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.waiting import LIMIT_S, wait_until
 
 from inferwire_proto.host.low_water import LEAST_BYTES, MOST_BYTES, LowWater, low_water_on
-
-TIMEOUT_S = 10.0
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -45,9 +43,9 @@ def is_readable(receiver: socket.socket) -> bool:
 
 def come(receiver: socket.socket, count: int) -> None:
     """Wait until so many bytes have come to the socket."""
-    until = time.monotonic() + TIMEOUT_S
-    while int.from_bytes(fcntl.ioctl(receiver.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder) < count:
-        assert time.monotonic() < until
+    wait_until(
+        lambda: int.from_bytes(fcntl.ioctl(receiver.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder) >= count
+    )
 
 
 def test_who_waits_is_woken_once_a_good_part_has_come(pair: Pair) -> None:
@@ -80,7 +78,7 @@ def test_the_end_wakes_who_expects_more(pair: Pair) -> None:
 
     sender.shutdown(socket.SHUT_WR)
 
-    assert select.select([receiver], [], [], TIMEOUT_S)[0]
+    assert select.select([receiver], [], [], LIMIT_S)[0]
 
 
 def marks_for(*expected: int, has_tls: bool = False) -> list[int]:
@@ -118,7 +116,7 @@ def test_a_connection_that_has_ended_already_has_none(pair: Pair) -> None:
     sender, receiver = pair
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sender.close()
-    select.select([receiver], [], [], TIMEOUT_S)
+    select.select([receiver], [], [], LIMIT_S)
     low_water_on(receiver).expect(10 * MOST_BYTES)
     assert receiver.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
 

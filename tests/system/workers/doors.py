@@ -14,6 +14,7 @@ import grpc
 import numpy as np
 import pytest
 from google.protobuf.message import Message
+from tests.waiting import LIMIT_S
 
 from inferwire_cli.server_process import ServerProcess
 from inferwire_proto.errors import CODE_METADATA
@@ -22,7 +23,6 @@ from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
 
 OIP = "inference.GRPCInferenceService"
 V1 = "inferwire.v1.InferenceService"
-TIMEOUT_S = 60.0
 
 M = TypeVar("M", bound=Message)
 
@@ -69,7 +69,7 @@ def rest(connection: HTTPConnection, method: str, path: str, body: object = None
 def call(channel: grpc.Channel, method: str, request: Message, answer: type[M], *metadata: tuple[str, str]) -> M:
     """Make a gRPC call, by its full name."""
     made: Any = channel.unary_unary("/{}/{}".format(*method.rsplit(".", 1)), None, answer.FromString)
-    return made(request.SerializeToString(), timeout=TIMEOUT_S, metadata=metadata)
+    return made(request.SerializeToString(), timeout=LIMIT_S, metadata=metadata)
 
 
 def refusal(
@@ -119,7 +119,7 @@ def opened_doors(server: ServerProcess, workers: int, model: str, name: str, val
         https: dict[int, HTTPConnection] = {}
         body = {"inputs": [rest_tensor(name, values)]}
         while len(https) < workers:
-            http = stack.enter_context(closing(HTTPConnection(server.host, server.http_port, timeout=TIMEOUT_S)))
+            http = stack.enter_context(closing(HTTPConnection(server.host, server.http_port, timeout=LIMIT_S)))
             started = rest(http, "POST", f"/inferwire/v1/models/{model}/jobs", body)
             https.setdefault(worker_of(started.json["id"]), http)
         channels: dict[int, grpc.Channel] = {}

@@ -16,18 +16,8 @@ import openvino
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.system.workers.conftest import F32, MODELS, ROW
-from tests.system.workers.doors import (
-    OIP,
-    TIMEOUT_S,
-    Door,
-    call,
-    inferred,
-    oip_request,
-    own_channel,
-    refusal,
-    rest,
-    rest_tensor,
-)
+from tests.system.workers.doors import OIP, Door, call, inferred, oip_request, own_channel, refusal, rest, rest_tensor
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire_cli.server_process import ServerProcess
@@ -57,7 +47,7 @@ def test_many_connections_at_once_get_openvino_s_answers_and_are_all_counted(
     rows = np.random.default_rng(0).random((connections, each, 1, 64), np.float32)
 
     def infer_over_rest(own: Any) -> list[Any]:
-        with closing(HTTPConnection(server.host, server.http_port, timeout=TIMEOUT_S)) as http:
+        with closing(HTTPConnection(server.host, server.http_port, timeout=LIMIT_S)) as http:
             bodies = [{"inputs": [rest_tensor("pixels", row)]} for row in own]
             return [inferred(rest(http, "POST", "/v2/models/digits_mlp/infer", body).json) for body in bodies]
 
@@ -70,7 +60,7 @@ def test_many_connections_at_once_get_openvino_s_answers_and_are_all_counted(
     before = run_counts(doors[0])
     with ThreadPoolExecutor(connections) as threads:
         running = [threads.submit((infer_over_rest, infer_over_grpc)[i % 2], own) for i, own in enumerate(rows)]
-        found = [run.result(TIMEOUT_S) for run in running]
+        found = [run.result(LIMIT_S) for run in running]
     expected = [[digits([row])[0][0] for row in own] for own in rows]
     np.testing.assert_allclose(found, expected, atol=1e-6)
     for door in doors:

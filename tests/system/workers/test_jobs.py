@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from tests.system.workers.conftest import ONE
-from tests.system.workers.doors import TIMEOUT_S, V1, Door, inferred, job_request, refusal, rest_tensor, worker_of
+from tests.system.workers.doors import V1, Door, inferred, job_request, refusal, rest_tensor, worker_of
+from tests.waiting import LIMIT_S
 
 from inferwire_cli.server_process import ServerProcess
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2
@@ -72,7 +73,7 @@ def test_a_job_is_cancelled_at_another_worker_while_others_wait_for_it(
     waiting: Any = doors[here].channel.unary_unary(f"/{V1}/Wait", None, inference_pb2.WaitResponse.FromString)
     wait = waiting.future(inference_pb2.WaitRequest(job_id=job_id, timeout_us=60_000_000).SerializeToString())
     assert doors[here].rest("DELETE", f"/inferwire/v1/jobs/{job_id}").json["state"] == "cancelled"
-    assert wait.result(TIMEOUT_S).state == inference_pb2.JOB_STATE_CANCELLED
+    assert wait.result(LIMIT_S).state == inference_pb2.JOB_STATE_CANCELLED
     cancelled = inference_pb2.CancelRequest(job_id=job_id)
     doors[here].call(f"{V1}.Cancel", cancelled, inference_pb2.CancelResponse)
 

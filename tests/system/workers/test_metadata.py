@@ -12,7 +12,8 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from tests.system.workers.conftest import ONE
-from tests.system.workers.doors import OIP, TIMEOUT_S, Door, oip_request
+from tests.system.workers.doors import OIP, Door, oip_request
+from tests.waiting import LIMIT_S
 
 from inferwire_cli.server_process import ServerProcess
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as oip
@@ -42,7 +43,7 @@ def status(server: ServerProcess, method: str, request: Any, metadata: Sequence[
     http2.send_data(1, PREFIX.pack(0, len(message)) + message, end_stream=True)
     host, _, port = server.grpc_address.rpartition(":")
     said: dict[bytes, bytes] = {}
-    with socket.create_connection((host, int(port)), TIMEOUT_S) as connection:
+    with socket.create_connection((host, int(port)), LIMIT_S) as connection:
         while b"grpc-status" not in said:
             connection.sendall(http2.data_to_send())
             data = connection.recv(1 << 16)

@@ -21,16 +21,16 @@ import numpy as np
 import openvino
 import pytest
 from tests.child_processes import followers_of
-from tests.system.servers import log_lines, save_slow_model, started, wait_for_line
+from tests.system.servers import log_lines, save_slow_model, started, wait_for, wait_for_line
 from tests.system.workers.doors import V1, Door, opened_doors, rest, rest_tensor
+from tests.waiting import LIMIT_S, wait_until
 
-from inferwire_cli.server_process import ServerProcess, has_ended_within, running_server, tail, wait_until_ready
+from inferwire_cli.server_process import ServerProcess, running_server, tail, wait_until_ready
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2
 from inferwire_server.openvino_backend.compile_cache import alone_in
 
 MODELS = Path(__file__).resolve().parents[3] / "deploy/models"
 DIGITS = ("--model-repository", str(MODELS / "digits_mlp"))
-END_S = 60
 LISTENS = 1 << 16
 """A socket's flag in what the system says of it."""
 
@@ -44,9 +44,8 @@ def temporary(short_folder: Path) -> Path:
 
 def running_followers(server: ServerProcess, count: int = 1) -> list[int]:
     """Wait until a server's other processes run their program, and give their ids."""
-    while len(found := followers_of(server.process.pid)) < count:
-        assert not has_ended_within(server, 0.005)
-    return found
+    wait_for(server, lambda: len(followers_of(server.process.pid)) >= count)
+    return followers_of(server.process.pid)
 
 
 def unix_sockets(*pids: int) -> Iterator[str]:
@@ -66,7 +65,7 @@ def watched(pid: int) -> Generator[Callable[[], bool]]:
     """Give what waits for the end of a process that is not this one's child, and says whether it has come."""
     end = os.pidfd_open(pid)
     try:
-        yield lambda: bool(select.select([end], [], [], END_S)[0])
+        yield lambda: bool(select.select([end], [], [], LIMIT_S)[0])
     finally:
         os.close(end)
 
@@ -115,8 +114,7 @@ def start_jobs(doors: list[Door]) -> list[str]:
 
 def wait_for_running(door: Door, count: int) -> None:
     request, answer = devices_pb2.ListDevicesRequest(), devices_pb2.ListDevicesResponse
-    while door.call("inferwire.v1.DeviceService.ListDevices", request, answer).devices[0].running < count:
-        pass
+    wait_until(lambda: door.call("inferwire.v1.DeviceService.ListDevices", request, answer).devices[0].running >= count)
 
 
 def signal_first(server: ServerProcess, _log: IO[bytes]) -> None:
@@ -139,8 +137,8 @@ def test_after_a_signal_both_finish_what_runs_and_the_exit_code_is_0(temporary: 
         calls = [threads.submit(door.rest, "POST", "/v2/models/slow/infer", SLOW) for door in doors]
         wait_for_running(doors[0], 2)
         to(server, log)
-        assert [call.result(END_S).status for call in calls] == [200, 200]
-        assert server.process.wait(END_S) == 0
+        assert [call.result(LIMIT_S).status for call in calls] == [200, 200]
+        assert server.process.wait(LIMIT_S) == 0
         ends = [line for line in log_lines(log) if line["event"] == "stopped"]
         assert {(line["worker"], line["cancelled"]) for line in ends} == {(1, 0), (2, 0)}
         assert_no_process_is_left(server)
@@ -169,7 +167,7 @@ def test_after_a_signal_who_waits_for_another_worker_s_job_still_hears_of_its_en
         for wait in waits:
             wait.begin()
             assert json.loads(wait.read())["state"] == "finished"
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
 
 
 def test_work_that_outlasts_the_grace_is_cancelled_in_both(temporary: Path) -> None:
@@ -177,7 +175,7 @@ def test_work_that_outlasts_the_grace_is_cancelled_in_both(temporary: Path) -> N
         start_jobs(doors)
         wait_for_running(doors[0], 2)
         server.process.terminate()
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         ends = [line for line in log_lines(log) if line["event"] == "stopped"]
         assert {(line["worker"], line["cancelled"]) for line in ends} == {(1, 1), (2, 1)}
         assert_no_process_is_left(server)
@@ -192,7 +190,7 @@ def test_a_second_signal_ends_both_at_once(temporary: Path) -> None:
             server.process.terminate()
             wait_for_line(server, log, "stopping")
             server.process.terminate()
-            assert server.process.wait(END_S) == 128 + signal.SIGTERM
+            assert server.process.wait(LIMIT_S) == 128 + signal.SIGTERM
             assert has_ended()
         assert_ports_are_free(server)
 
@@ -201,7 +199,7 @@ def test_a_worker_that_dies_takes_the_server_with_it(temporary: Path) -> None:
     with started("--workers", "3", *DIGITS, temporary=temporary) as (server, log):
         wait_until_ready(server, log)
         os.kill(running_followers(server, 2)[1], signal.SIGKILL)
-        assert server.process.wait(END_S) == 1
+        assert server.process.wait(LIMIT_S) == 1
         assert errors(log) == ["worker 3 has been ended by SIGKILL"]
         assert_no_process_is_left(server)
         assert_nothing_is_left(server, temporary)
@@ -212,10 +210,9 @@ def test_a_worker_that_dies_takes_the_server_with_it_while_another_loads(tempora
     flags = ("--workers", "2", "--cache-dir", str(tmp_path / "cache"), "--grace-s", "0.1")
     with alone_in(tmp_path / "cache"), started(*flags, *DIGITS, temporary=temporary) as (server, log):
         waiting = "waiting for another that compiles into the cache"
-        while [line["event"] for line in log_lines(log)].count(waiting) < 2:
-            assert not has_ended_within(server, 0.02), tail(log)
+        wait_for(server, lambda: [line["event"] for line in log_lines(log)].count(waiting) == 2, log)
         os.kill(running_followers(server)[0], signal.SIGKILL)
-        assert server.process.wait(END_S) == 1
+        assert server.process.wait(LIMIT_S) == 1
         assert errors(log) == ["worker 2 has been ended by SIGKILL"]
         assert log_lines(log)[-1]["event"] == "an inference or a load did not stop, the process ends without it"
         assert_no_process_is_left(server)
@@ -227,7 +224,7 @@ def test_a_first_worker_that_dies_takes_the_others_with_it(temporary: Path) -> N
         wait_until_ready(server, log)
         with watched(running_followers(server)[0]) as has_ended:
             server.process.kill()
-            server.process.wait(END_S)
+            server.process.wait(LIMIT_S)
             assert has_ended()
         assert errors(log) == ["the first worker has gone, and the server with it"]
     (left,) = temporary.iterdir()
@@ -236,7 +233,7 @@ def test_a_first_worker_that_dies_takes_the_others_with_it(temporary: Path) -> N
         (found,) = temporary.iterdir()
         assert found != left, "the next server removes what a killed one has left"
         server.process.terminate()
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         assert_nothing_is_left(server, temporary)
 
 
@@ -248,13 +245,13 @@ def test_workers_meet_where_nobody_but_their_user_may_go(temporary: Path) -> Non
         sockets = {f"{folder}/{way}-{worker}" for way in ("calls", "connections") for worker in (0, 1)}
         assert set(unix_sockets(server.process.pid, *running_followers(server))) == sockets
         server.process.terminate()
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         assert_nothing_is_left(server, temporary)
 
 
 def health(server: ServerProcess) -> tuple[str, int]:
     """Ask a worker whether it is ready: which one, and its answer."""
-    with closing(HTTPConnection(server.host, server.http_port, timeout=END_S)) as http:
+    with closing(HTTPConnection(server.host, server.http_port, timeout=LIMIT_S)) as http:
         answer = rest(http, "GET", "/v2/health/ready")
     return dict(answer.headers)["x-request-id"][:8], answer.status
 
@@ -275,7 +272,7 @@ def test_none_is_ready_before_all_are(temporary: Path) -> None:
             said.add(health(server))
         assert {status for _, status in said} == {200}
         server.process.terminate()
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
 
 
 def test_a_signal_before_all_have_begun_is_no_error(temporary: Path) -> None:
@@ -286,7 +283,7 @@ def test_a_signal_before_all_have_begun_is_no_error(temporary: Path) -> None:
         server.process.terminate()
         wait_for_line(server, log, "stopping")
         os.kill(late, signal.SIGCONT)
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         assert {line["level"] for line in log_lines(log)} == {"info"}
         assert_no_process_is_left(server)
         assert_nothing_is_left(server, temporary)
@@ -294,8 +291,12 @@ def test_a_signal_before_all_have_begun_is_no_error(temporary: Path) -> None:
 
 def until_it_holds_back(server: ServerProcess, pid: int, number: signal.Signals) -> None:
     """Wait until a follower's own program has begun: before, a signal does what Python has it do."""
-    while not int(re.findall(r"SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())[0], 16) >> number - 1 & 1:
-        assert not has_ended_within(server, 0.001)
+
+    def is_held_back() -> bool:
+        (held_back,) = re.findall(r"SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+        return bool(int(held_back, 16) >> number - 1 & 1)
+
+    wait_for(server, is_held_back)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -305,7 +306,7 @@ def test_nor_is_one_that_each_process_is_sent_while_it_starts(temporary: Path, n
         until_it_holds_back(server, late, number)
         os.kill(late, number)
         server.process.send_signal(number)
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0
         assert {line["level"] for line in log_lines(log)} == {"info"}
         assert_no_process_is_left(server)
         assert_nothing_is_left(server, temporary)
@@ -313,7 +314,7 @@ def test_nor_is_one_that_each_process_is_sent_while_it_starts(temporary: Path, n
 
 def test_what_cannot_be_served_is_one_line(temporary: Path) -> None:
     with started("--workers", "2", "--model-repository", "nowhere", temporary=temporary) as (server, log):
-        assert server.process.wait(END_S) == 1
+        assert server.process.wait(LIMIT_S) == 1
         assert errors(log) == ["the model repository 'nowhere' does not exist"]
         events = [line["event"] for line in log_lines(log)]
         assert events == ["starting", "reading the models", "cannot serve"]
@@ -325,7 +326,7 @@ def test_what_cannot_be_served_is_one_line(temporary: Path) -> None:
 def test_the_log_begins_with_what_is_started_and_how(temporary: Path) -> None:
     flags = ("--workers", "2", "--model-repository", "nowhere", "--property", "A=1", "--grace-s", "30")
     with started(*flags, temporary=temporary) as (server, log):
-        assert server.process.wait(END_S) == 1
+        assert server.process.wait(LIMIT_S) == 1
         first = log_lines(log)[0]
         assert (first["event"], first["worker"]) == ("starting", 1)
         assert (first["version"], first["openvino"]) == (version("inferwire"), openvino.get_version())
@@ -345,7 +346,7 @@ def test_workers_share_their_ports_with_nobody_else(temporary: Path, first: str,
             grpc_port, http_port = (ports[way] if way == which else 0 for which in ("grpc", "http"))
             flags = ("--workers", workers, *DIGITS)
             with started(*flags, grpc_port=grpc_port, http_port=http_port, temporary=temporary) as (server, log):
-                assert server.process.wait(END_S) == 1
+                assert server.process.wait(LIMIT_S) == 1
                 (reason,) = errors(log)
                 assert f"{server.host}:{ports[way]}: another process uses the port" in reason
                 assert_no_process_is_left(server)
@@ -355,7 +356,7 @@ def test_workers_share_their_ports_with_nobody_else(temporary: Path, first: str,
 def test_a_body_that_could_not_go_from_worker_to_worker_is_refused_at_the_start(temporary: Path) -> None:
     limits = ("--max-http-body-mb", "8", "--max-grpc-message-mb", "8")
     with started("--workers", "2", *DIGITS, *limits, temporary=temporary) as (server, log):
-        assert server.process.wait(END_S) == 1
+        assert server.process.wait(LIMIT_S) == 1
         (error,) = errors(log)
         assert error.startswith("--max-http-body-mb is 8, expected less than --max-grpc-message-mb, which is 8:")
         assert_no_process_is_left(server)
@@ -366,4 +367,4 @@ def test_workers_import_nothing_from_the_folder_they_are_started_in(tmp_path: Pa
     with started("--workers", "2", *DIGITS, folder=tmp_path) as (server, log):
         wait_until_ready(server, log)
         server.process.terminate()
-        assert server.process.wait(END_S) == 0
+        assert server.process.wait(LIMIT_S) == 0

@@ -52,15 +52,3 @@ class AnswersLater:
 
 def is_gone(server: HttpServer) -> Callable[[], bool]:
     return lambda: not server.connections
-
-
-async def a_go_of_the_loop() -> None:
-    passed = asyncio.Event()
-    asyncio.get_running_loop().call_soon(passed.set)
-    await passed.wait()
-
-
-async def reaches(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await a_go_of_the_loop()

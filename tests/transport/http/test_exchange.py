@@ -16,7 +16,8 @@ import httpx
 import pytest
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
-from tests.transport.http.connections import BROKEN, GET, MUCH, AnswersLater, answers, connect, is_gone, raw, reaches
+from tests.transport.http.connections import BROKEN, GET, MUCH, AnswersLater, answers, connect, is_gone, raw
+from tests.waiting import until
 
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
@@ -97,7 +98,7 @@ async def test_who_sends_a_long_body_for_one_answer_can_read_it_though_it_comes_
 
     async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
         assert (await asyncio.to_thread(post, server)).endswith(b"\r\n\r\nhello")
-        await reaches(is_gone(server))
+        await until(is_gone(server))
 
 
 async def test_nothing_behind_a_last_answer_that_came_early_is_worked_for() -> None:
@@ -147,13 +148,13 @@ async def test_nothing_behind_a_last_answer_is_worked_for_whatever_of_it_had_com
         if begun := between + behind[:come]:
             pieces = connection.pieces
             writer.write(begun)
-            await reaches(lambda: connection.pieces > pieces)
+            await until(lambda: connection.pieces > pieces)
         app.may_end.set()
         assert b"\r\nconnection: close\r\n" in await reader.readuntil(b"hello")
         with suppress(ConnectionError):
             writer.write(behind[come:])
             assert await reader.read() == b""
-        await reaches(is_gone(server))
+        await until(is_gone(server))
         writer.transport.abort()
     assert asked == ["GET"]
 
@@ -290,14 +291,14 @@ async def test_requests_in_a_row_are_not_read_without_bound() -> None:
         await begun.wait()
         (connection,) = server.connections
         waiting = connection.pipeline
-        await reaches(lambda: len(waiting) > 1)
+        await until(lambda: len(waiting) > 1)
         may_end.set()
         most = 0
         for _ in range(100):
             await reader.readuntil(b"hello")
             most = max(most, len(waiting))
         writer.transport.abort()
-        await reaches(is_gone(server))
+        await until(is_gone(server))
     assert most < 1000
 
 
@@ -337,7 +338,7 @@ async def test_a_caller_is_heard_while_the_last_of_its_requests_in_a_row_runs() 
         for _ in range(many - 1):
             await reader.readuntil(b"hello")
         (connection,) = server.connections
-        await reaches(lambda: not connection.flow.read_paused)
+        await until(lambda: not connection.flow.read_paused)
         may_end.set()
         writer.write(GET.removeprefix(b"GET /"))
         for _ in range(2):
@@ -403,7 +404,7 @@ async def test_a_body_that_has_come_is_taken_once_and_one_that_has_not_is_receiv
         for first, rest in ((b"\r\nabc", b""), (b"expect: 100-continue\r\n\r\nabc", b""), (b"\r\na", b"bc")):
             before = len(taken)
             writer.write(head + first)
-            await reaches(lambda before=before: len(taken) > before)
+            await until(lambda before=before: len(taken) > before)
             writer.write(rest)
             assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200 OK\r\n")
         writer.close()

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.waiting import a_turn
+
 from inferwire_server.transport.http.joined_writes import MOST_HELD, JoinedWrites
 
 
@@ -49,21 +51,15 @@ async def joined(*, is_in_body: bool = False) -> tuple[JoinedWrites, Recorded]:
     return JoinedWrites(inner, asyncio.get_running_loop(), Peer(is_in_body)), inner
 
 
-async def a_go_of_the_loop() -> None:
-    passed = asyncio.Event()
-    asyncio.get_running_loop().call_soon(passed.set)
-    await passed.wait()
-
-
 async def test_parts_go_out_together() -> None:
     transport, inner = await joined()
     transport.write(b"head")
     transport.write(b"body")
     assert inner.calls == []
-    await a_go_of_the_loop()
+    await a_turn()
     assert inner.calls == [b"headbody"]
     transport.write(b"next")
-    await a_go_of_the_loop()
+    await a_turn()
     assert inner.calls == [b"headbody", b"next"]
 
 
@@ -75,7 +71,7 @@ async def test_much_goes_out_at_once() -> None:
     assert inner.calls == [b"head" + much]
     transport.write(b"next")
     assert len(inner.calls) == 1
-    await a_go_of_the_loop()
+    await a_turn()
     assert inner.calls[1:] == [b"next"]
 
 
@@ -84,7 +80,7 @@ async def test_lines_go_out_at_once_behind_what_was_written() -> None:
     transport.write(b"first ")
     transport.writelines((b"head", b"body"))
     assert inner.calls == [b"first headbody"]
-    await a_go_of_the_loop()
+    await a_turn()
     assert len(inner.calls) == 1
 
 
@@ -92,7 +88,7 @@ async def test_what_is_written_goes_out_before_a_close() -> None:
     transport, inner = await joined()
     transport.write(b"answer")
     transport.close()
-    await a_go_of_the_loop()
+    await a_turn()
     assert inner.calls == [b"answer", b"closed"]
     assert transport.is_closing()
 
@@ -111,7 +107,7 @@ async def test_what_waits_here_and_there_is_told() -> None:
     inner.unsent = 3
     transport.write(b"answer")
     assert transport.get_write_buffer_size() == 9
-    await a_go_of_the_loop()
+    await a_turn()
     assert transport.get_write_buffer_size() == 3
 
 
@@ -119,7 +115,7 @@ async def test_an_abort_drops_it() -> None:
     transport, inner = await joined()
     transport.write(b"answer")
     transport.abort()
-    await a_go_of_the_loop()
+    await a_turn()
     assert inner.calls == [b"aborted"]
 
 
@@ -127,7 +123,7 @@ async def test_nothing_is_written_to_a_closed_connection() -> None:
     transport, inner = await joined()
     transport.write(b"answer")
     inner.close()
-    await a_go_of_the_loop()
+    await a_turn()
     assert inner.calls == [b"closed"]
 
 

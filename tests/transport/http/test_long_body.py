@@ -19,7 +19,8 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.low_water import be_from_elsewhere, mark_beyond
-from tests.transport.http.connections import GET, a_go_of_the_loop, answers, connect, is_gone, raw, reaches
+from tests.transport.http.connections import GET, answers, connect, is_gone, raw
+from tests.waiting import a_turn, until
 
 from inferwire_proto.frames import SCRATCH_BYTES
 from inferwire_proto.host.low_water import MOST_BYTES, LowWater
@@ -81,10 +82,10 @@ async def sent_in(pieces: Sequence[bytes]) -> tuple[App, bytes]:
                 (connection,) = server.connections
                 before = connection.pieces
                 writer.write(piece)
-                await reaches(lambda connection=connection, before=before: connection.pieces > before)
+                await until(lambda connection=connection, before=before: connection.pieces > before)
             else:
                 writer.write(piece)
-                await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+                await until(lambda: bool(server.connections) and server.connections[0].pieces > 0)
         answer = await reader.read()
         writer.close()
     return app, answer
@@ -107,11 +108,11 @@ async def test_the_server_sleeps_until_a_good_part_of_a_long_body_has_come(monke
         own_name = writer.get_extra_info("sockname")
         request = head(BODY, LAST) + BODY
         writer.write(request[:20_000])
-        await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+        await until(lambda: bool(server.connections) and server.connections[0].pieces > 0)
         writer.write(request[20_000:40_000])
-        await reaches(lambda: mark_beyond(own_name) == MOST_BYTES)
+        await until(lambda: mark_beyond(own_name) == MOST_BYTES)
         writer.write(request[40_000:-10_000])
-        await reaches(lambda: mark_beyond(own_name) == 10_000)
+        await until(lambda: mark_beyond(own_name) == 10_000)
         writer.write(request[-10_000:])
         assert digests(await reader.read()) == [digest(BODY)]
         writer.close()
@@ -123,7 +124,7 @@ async def test_behind_a_long_body_the_server_hears_of_every_byte(monkeypatch: py
         reader, writer = await connect(server)
         for piece in (head(BODY), BODY[:100_000], BODY[100_000:]):
             writer.write(piece)
-            await a_go_of_the_loop()
+            await a_turn()
         assert (await reader.readuntil(digest(BODY))).startswith(b"HTTP/1.1 200 OK")
         assert mark_beyond(writer.get_extra_info("sockname")) == 1
         writer.write(GET.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
@@ -170,12 +171,12 @@ async def test_requests_that_are_read_at_once_with_a_long_body_are_answered(pair
     bodies = [*pair, b"x"]
     async with http_server(App(), "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
-        await reaches(lambda: bool(server.connections))
+        await until(lambda: bool(server.connections))
         (connection,) = server.connections
         connection.transport.pause_reading()
         asked = b"".join(head(body) + body for body in bodies) + head(b"last", LAST) + b"last"
         writer.write(asked)
-        await reaches(lambda: unread_bytes(connection) == len(asked))
+        await until(lambda: unread_bytes(connection) == len(asked))
         connection.transport.resume_reading()
         assert digests(await reader.read()) == [digest(each) for each in (*bodies, b"last")]
         writer.close()
@@ -267,13 +268,13 @@ async def test_a_peer_that_goes_in_the_middle_is_noticed(is_reset: bool) -> None
     async with http_server(app, "127.0.0.1", 0) as server:
         _, writer = await connect(server)
         writer.write(head(BODY) + BODY[:100_000])
-        await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+        await until(lambda: bool(server.connections) and server.connections[0].pieces > 0)
         if is_reset:
             writer.transport.abort()
         else:
             writer.close()
-        await reaches(is_gone(server))
-        await reaches(lambda: bool(gone))
+        await until(is_gone(server))
+        await until(lambda: bool(gone))
     assert gone == [ClientDisconnect]
 
 
@@ -292,9 +293,9 @@ async def test_what_watches_the_caller_is_cancelled_where_that_one_goes_in_the_m
     async with http_server(app, "127.0.0.1", 0) as server:
         _, writer = await connect(server)
         writer.write(head(BODY))
-        await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+        await until(lambda: bool(server.connections) and server.connections[0].pieces > 0)
         writer.close()
-        await reaches(lambda: bool(ended))
+        await until(lambda: bool(ended))
     assert ended == ["gone"]
 
 
@@ -308,13 +309,13 @@ async def test_a_peer_that_goes_on_is_waited_for() -> None:
     async with http_server(App(), "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
         writer.write(head(BODY, LAST))
-        await reaches(lambda: bool(server.connections))
+        await until(lambda: bool(server.connections))
         (connection,) = server.connections
         timeouts = RequestTimeouts(body_s=10.0)
         for now, at in enumerate(range(0, len(BODY), 60_000)):
             before = connection.pieces
             writer.write(BODY[at : at + 60_000])
-            await reaches(lambda before=before: connection.pieces > before)
+            await until(lambda before=before: connection.pieces > before)
             connection.look(now * 9.0, timeouts)
         assert digests(await reader.read()) == [digest(BODY)]
         writer.close()
@@ -325,11 +326,11 @@ async def test_a_body_that_is_on_its_way_when_the_server_leaves_is_received_and_
     async with http_server(App(), "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
         writer.write(head(BODY) + BODY[:100_000])
-        await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+        await until(lambda: bool(server.connections) and server.connections[0].pieces > 0)
         if parts:
             server.part()
         leaving = asyncio.create_task(server.drain(10))
-        await a_go_of_the_loop()
+        await a_turn()
         writer.write(BODY[100_000:])
         answer = await reader.read()
         assert digests(answer) == [digest(BODY)]
@@ -380,10 +381,10 @@ async def test_an_idle_connection_keeps_nothing_of_a_body(app: ASGIApp, is_at_on
                 reader, writer = await connect(server)
                 writer.write(head(BODY) + BODY if is_at_once else head(BODY) + BODY[:1])
                 if not is_at_once:
-                    await reaches(lambda: bool(rooms))
+                    await until(lambda: bool(rooms))
                     writer.write(BODY[1:])
                 await reader.readuntil(b"\r\n\r\nok")
-                await reaches(lambda: rooms[0]() is None)
+                await until(lambda: rooms[0]() is None)
                 if app in (reads, takes_none):
                     writer.write(GET)
                     await reader.readuntil(b"\r\n\r\nok")
@@ -406,7 +407,7 @@ async def test_who_reads_a_body_behind_the_answer_is_told_that_there_is_none() -
         reader, writer = await connect(server)
         writer.write(head(BODY))
         await reader.readuntil(b"\r\n\r\nok")
-        await reaches(lambda: bool(told))
+        await until(lambda: bool(told))
         writer.close()
 
 
@@ -415,17 +416,17 @@ async def test_a_connection_is_idle_only_behind_the_end_of_a_body() -> None:
     short = BODY[:100]
     async with http_server(asks_for_none, "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
-        await reaches(lambda: bool(server.connections))
+        await until(lambda: bool(server.connections))
         (connection,) = server.connections
         writer.write(head(short))
         await reader.readuntil(b"\r\n\r\nok")
         idle = connection.timeout_keep_alive_task
         assert idle is not None
         writer.write(short[:-1])
-        await reaches(lambda: connection.timeout_keep_alive_task is None)
+        await until(lambda: connection.timeout_keep_alive_task is None)
         assert idle.cancelled()
         writer.write(short[-1:])
-        await reaches(lambda: connection.timeout_keep_alive_task is not None)
+        await until(lambda: connection.timeout_keep_alive_task is not None)
         writer.close()
 
 
@@ -443,7 +444,7 @@ async def test_what_stands_behind_a_connections_last_request_is_nothing(is_at_on
         first = head(BODY, LAST)
         if not is_at_once:
             writer.write(first)
-            await reaches(lambda: bool(asked))
+            await until(lambda: bool(asked))
             first = b""
         writer.write(first + BODY + behind)
         assert (await reader.read()).count(b"HTTP/1.1 ") == 1
@@ -458,11 +459,11 @@ async def test_an_answer_is_not_lost_where_a_line_too_many_is_behind_the_body() 
             peer.setblocking(False)
             await loop.sock_connect(peer, ("127.0.0.1", server.port))
             await loop.sock_sendall(peer, head(body, LAST))
-            await reaches(lambda: bool(server.connections) and server.connections[0].pieces > 0)
+            await until(lambda: bool(server.connections) and server.connections[0].pieces > 0)
             (connection,) = server.connections
-            await reaches(lambda: connection.cycle.is_answered)
+            await until(lambda: connection.cycle.is_answered)
             await loop.sock_sendall(peer, body + b"\r\n")
-            await reaches(is_gone(server))
+            await until(is_gone(server))
             answer = await loop.sock_recv(peer, 65536)
     assert answer.endswith(b"\r\n\r\nok")
 

@@ -8,7 +8,8 @@ import re
 import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
-from tests.transport.http.connections import GET, a_go_of_the_loop, answers, connect, is_gone, raw, reaches
+from tests.transport.http.connections import GET, answers, connect, is_gone, raw
+from tests.waiting import a_turn, until
 
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.cycle import GATHERED_BODY
@@ -58,7 +59,7 @@ async def test_chunks_of_a_byte_are_taken_a_few_thousand_in_a_turn() -> None:
         await app.begun.wait()
         before, most = gathered(server), 0
         while before < count:
-            await a_go_of_the_loop()
+            await a_turn()
             now = gathered(server)
             most, before = max(most, now - before), now
         app.may_read.set()
@@ -76,9 +77,9 @@ async def test_the_peer_waits_for_who_does_not_read() -> None:
         reader, writer = await connect(server)
         writer.write(HEAD + chunks(count, each) + LAST_CHUNK)
         await app.begun.wait()
-        await reaches(lambda: gathered(server) >= GATHERED_BODY)
+        await until(lambda: gathered(server) >= GATHERED_BODY)
         for _ in range(1000):
-            await a_go_of_the_loop()
+            await a_turn()
         assert gathered(server) < 2 * GATHERED_BODY
         app.may_read.set()
         await reader.readuntil(b"<%d>" % (100 * count))
@@ -114,5 +115,5 @@ async def test_a_peer_that_goes_in_the_middle_is_noticed(*, is_reset: bool) -> N
             writer.transport.abort()
         else:
             writer.close()
-        await reaches(lambda: app.has_missed)
-        await reaches(is_gone(server))
+        await until(lambda: app.has_missed)
+        await until(is_gone(server))

@@ -19,12 +19,11 @@ from tests.transport.http.connections import (
     GET,
     MUCH,
     AnswersLater,
-    a_go_of_the_loop,
     answers,
     connect,
     is_gone,
-    reaches,
 )
+from tests.waiting import a_turn, until
 
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
@@ -49,12 +48,12 @@ async def test_a_peer_that_does_not_read_is_waited_for() -> None:
     async with http_server(app, "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
         writer.write(GET * 3)
-        await reaches(lambda: app.begun == 2)
+        await until(lambda: app.begun == 2)
         for _ in range(10):
-            await a_go_of_the_loop()
+            await a_turn()
         assert app.answered == 1
         reading = asyncio.ensure_future(reader.read(-1))
-        await reaches(lambda: app.answered == 3)
+        await until(lambda: app.answered == 3)
         writer.close()
         await reading
 
@@ -64,10 +63,10 @@ async def test_a_peer_that_goes_while_its_answer_waits_is_forgotten() -> None:
     async with http_server(app, "127.0.0.1", 0) as server:
         _, writer = await connect(server)
         writer.write(GET * 2)
-        await reaches(lambda: app.begun == 2)
+        await until(lambda: app.begun == 2)
         writer.transport.abort()
-        await reaches(lambda: app.answered == 2)
-        await reaches(is_gone(server))
+        await until(lambda: app.answered == 2)
+        await until(is_gone(server))
 
 
 @pytest.mark.parametrize("resets", [False, True])
@@ -78,11 +77,11 @@ async def test_nothing_of_a_connection_that_has_gone_is_left_for_garbage_collect
     app = answers(MUCH if request_ == GET * 100 else b"hello")
     async with http_server(app, "127.0.0.1", 0) as server:
         _, writer = await connect(server)
-        await reaches(lambda: bool(server.connections))
+        await until(lambda: bool(server.connections))
         gone = ref(server.connections[0])
         writer.write(request_)
         for _ in range(20):
-            await a_go_of_the_loop()
+            await a_turn()
         waiting = [ref(cycle) for connection in server.connections for cycle, _ in connection.pipeline]
         assert bool(waiting) == (request_ == GET * 100)
         gc.disable()
@@ -90,8 +89,8 @@ async def test_nothing_of_a_connection_that_has_gone_is_left_for_garbage_collect
             if resets:
                 reset_when_closed(writer)
             writer.transport.abort()
-            await reaches(is_gone(server))
-            await reaches(lambda: gone() is None and not any(each() for each in waiting))
+            await until(is_gone(server))
+            await until(lambda: gone() is None and not any(each() for each in waiting))
         finally:
             gc.enable()
 
@@ -171,7 +170,7 @@ async def test_work_for_a_peer_that_has_gone_is_not_begun() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         del send
         begun.set()
-        await reaches(is_gone(server))
+        await until(is_gone(server))
         with pytest.raises(ClientDisconnect), CallerWatch(Request(scope, receive)):
             raise AssertionError("nobody waits for it")
         ended.set()
@@ -188,7 +187,7 @@ async def test_who_watches_no_longer_is_left_alone() -> None:
         with CallerWatch(Request(scope, receive)):
             pass
         begun.set()
-        await reaches(is_gone(server))
+        await until(is_gone(server))
         ended.set()
 
     async with http_server(app, "127.0.0.1", 0) as server:
@@ -212,7 +211,7 @@ async def heard_after_end(server: HttpServer, requests: bytes) -> bytes:
 async def test_a_peer_that_says_nothing_more_is_answered(requests: bytes) -> None:
     async with http_server(answers(b"hello"), "127.0.0.1", 0) as server:
         heard = await heard_after_end(server, requests)
-        await reaches(is_gone(server))
+        await until(is_gone(server))
     assert heard.count(b"\r\n\r\nhello") == requests.count(b" HTTP/1.1")
 
 
@@ -222,10 +221,10 @@ async def test_a_peer_that_says_nothing_more_is_answered_later_too(caplog: pytes
         hearing = asyncio.ensure_future(heard_after_end(server, GET))
         await app.begun.wait()
         for _ in range(10):
-            await a_go_of_the_loop()
+            await a_turn()
         app.may_end.set()
         assert (await hearing).endswith(b"hello")
-        await reaches(is_gone(server))
+        await until(is_gone(server))
     assert not caplog.records
 
 
@@ -238,7 +237,7 @@ async def test_a_peer_that_ends_tls_ends_it_for_both(tmp_path: Path, caplog: pyt
         writer.write(GET)
         await app.begun.wait()
         writer.close()
-        await reaches(is_gone(server))
+        await until(is_gone(server))
         app.may_end.set()
     assert not caplog.records
 
@@ -252,13 +251,13 @@ async def test_no_work_is_done_for_a_peer_that_says_nothing_more(
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if is_late:
             (connection,) = server.connections
-            await reaches(lambda: connection._connection.has_ended)
+            await until(lambda: connection._connection.has_ended)
         with suppress(ClientDisconnect), CallerWatch(Request(scope, receive)):
             await asyncio.Event().wait()
 
     async with http_server(app, "127.0.0.1", 0) as server:
         assert await heard_after_end(server, requests) == b""
-        await reaches(is_gone(server))
+        await until(is_gone(server))
     assert not caplog.records
 
 
@@ -270,4 +269,4 @@ async def test_a_peer_that_ends_within_a_request_is_not_answered(requests: bytes
 
     async with http_server(app, "127.0.0.1", 0) as server:
         assert await heard_after_end(server, requests) == b""
-        await reaches(is_gone(server))
+        await until(is_gone(server))

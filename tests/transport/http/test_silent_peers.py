@@ -17,13 +17,12 @@ from tests.transport.http.connections import (
     BROKEN,
     GET,
     MUCH,
-    a_go_of_the_loop,
     answers,
     connect,
     is_gone,
     raw,
-    reaches,
 )
+from tests.waiting import a_turn, until
 
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.cycle import GATHERED_BODY
@@ -76,7 +75,7 @@ async def test_who_goes_on_or_is_worked_for_is_waited_for() -> None:
 
     async with http_server(app, "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
-        await reaches(lambda: bool(server.connections))
+        await until(lambda: bool(server.connections))
         (connection,) = server.connections
         now = 0.0
 
@@ -88,7 +87,7 @@ async def test_who_goes_on_or_is_worked_for_is_waited_for() -> None:
         async def said(data: bytes) -> None:
             pieces = connection.pieces
             writer.write(data)
-            await reaches(lambda: connection.pieces > pieces)
+            await until(lambda: connection.pieces > pieces)
 
         looks_on(0)
         looks_on(29)
@@ -124,7 +123,7 @@ async def test_who_was_answered_before_its_body_had_ended_may_be_silent_behind_i
         (connection,) = server.connections
         pieces = connection.pieces
         writer.write(b"dy")
-        await reaches(lambda: connection.pieces > pieces)
+        await until(lambda: connection.pieces > pieces)
         for now in (0, 1000, 2000):
             connection.look(now, RequestTimeouts())
         writer.write(GET.replace(b": x", b": x\r\nconnection: close"))
@@ -150,7 +149,7 @@ async def test_who_is_worked_for_is_not_idle_behind_a_body_that_was_answered_ear
         writer.write(b"dy" + GET.replace(b": x", b": x\r\nconnection: close"))
         await begun.wait()
         for _ in range(3):
-            await a_go_of_the_loop()
+            await a_turn()
         may_end.set()
         assert (await reader.read()).endswith(b"\r\n\r\nhello")
         writer.close()
@@ -164,10 +163,10 @@ async def test_who_takes_its_answer_is_waited_for_and_who_takes_no_more_is_given
     async with http_server(answers(MUCH), "127.0.0.1", 0) as server:
         reader, writer = await connect(server)
         writer.write(asked)
-        await reaches(lambda: bool(server.connections))
+        await until(lambda: bool(server.connections))
         (connection,) = server.connections
         unsent = connection.transport.get_write_buffer_size
-        await reaches(lambda: unsent() > 0)
+        await until(lambda: unsent() > 0)
         if is_closing:
             connection.timeout_keep_alive_handler()
         now = 0.0
@@ -177,7 +176,7 @@ async def test_who_takes_its_answer_is_waited_for_and_who_takes_no_more_is_given
                 await reader.read(GATHERED_BODY)
             connection.look(now := now + 59, RequestTimeouts())
             for _ in range(3):
-                await a_go_of_the_loop()
+                await a_turn()
             assert not is_gone(server)()
 
         def is_given_up() -> bool:
@@ -186,7 +185,7 @@ async def test_who_takes_its_answer_is_waited_for_and_who_takes_no_more_is_given
             return is_gone(server)()
 
         try:
-            await reaches(is_given_up)
+            await until(is_given_up)
         finally:
             writer.transport.abort()
 
@@ -223,7 +222,7 @@ async def test_who_is_silent_within_a_request_keeps_no_server_from_its_end(said:
     async with http_server(reads, "127.0.0.1", 0, timeouts=timeouts) as server:
         reader, writer = await connect(server)
         writer.write(said)
-        await reaches(lambda: any(connection.pieces for connection in server.connections))
+        await until(lambda: any(connection.pieces for connection in server.connections))
         async with asyncio.timeout(20):
             await server.drain(3600)
         answer = await reader.read()
@@ -246,7 +245,7 @@ async def test_who_goes_on_with_a_request_is_waited_for_and_answered_while_the_s
     async with http_server(reads, "127.0.0.1", 0, timeouts=timeouts) as server:
         reader, writer = await connect(server)
         writer.write(before)
-        await reaches(lambda: any(connection.pieces for connection in server.connections))
+        await until(lambda: any(connection.pieces for connection in server.connections))
         draining = asyncio.ensure_future(server.drain(3600))
         await asyncio.wait([draining], timeout=0.3)
         assert not draining.done()
@@ -302,11 +301,11 @@ async def test_who_asks_in_a_row_and_takes_no_answer_keeps_no_server_from_its_en
         reader, writer = await connect(server)
         writer.write(GET * 3)
         await reader.readexactly(1)
-        await reaches(lambda: asked == 2)
+        await until(lambda: asked == 2)
         with capture_logs() as logged:
             await server.drain(0)
         assert [(entry["log_level"], entry["requests"]) for entry in logged] == [("warning", 1)]
-        await reaches(is_gone(server))
+        await until(is_gone(server))
         writer.close()
     assert asked == 2
     assert not [record for record in caplog.records if record.levelno > logging.INFO]

@@ -7,8 +7,8 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from tests.transport.http.connections import reaches
 from tests.transport.http2.wire import Frame, Headers, Heard, frames_in
+from tests.waiting import LIMIT_S, until
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.connection import Connection
@@ -18,7 +18,6 @@ from inferwire_server.transport.http2.protocol import Http2Protocol, Http2Surrou
 from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.turns import Turns
 
-LIMIT_S = 10
 MUCH = 1 << 24
 """More bytes than sockets buffer while they are not read."""
 
@@ -56,7 +55,7 @@ class Calls:
 
     async def begun(self, count: int = 1) -> Heard:
         """Wait until so many calls have begun; give the last."""
-        await reaches(lambda: len(self.heard) >= count)
+        await until(lambda: len(self.heard) >= count)
         return self.heard[count - 1]
 
     def answer_at_once(self, size: int) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from tests.ipv6 import NEEDS_IPV6
 from tests.low_water import be_from_elsewhere, mark_beyond
-from tests.transport.http.connections import reaches
 from tests.transport.http2.socket_peer import MUCH, NOT_HTTP2, PREFACE, Calls, Peer, connected
 from tests.transport.http2.wire import (
     STATUS,
@@ -28,6 +27,7 @@ from tests.transport.http2.wire import (
     goes,
     headers,
 )
+from tests.waiting import until
 
 from inferwire_proto.host.low_water import MOST_BYTES
 from inferwire_server.transport.http2 import frames
@@ -61,11 +61,11 @@ async def listening(calls: Calls, listener: socket.socket) -> AsyncGenerator[Pee
         server = await loop.create_server(calls.protocol, sock=listener)
     try:
         async with connected(listener) as peer:
-            await reaches(lambda: bool(calls.made))
+            await until(lambda: bool(calls.made))
             yield peer
     finally:
         server.close()
-        await reaches(lambda: calls.lost == calls.made)
+        await until(lambda: calls.lost == calls.made)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ async def test_a_peer_that_is_gone_already_is_not_taken_for_one_at_a_file(calls:
         with socket.create_connection(listener.getsockname()) as gone:
             gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         async with listening(calls, listener):
-            await reaches(lambda: bool(calls.lost))
+            await until(lambda: bool(calls.lost))
             assert calls.lost[0].peer == "unknown:"
 
 
@@ -121,14 +121,14 @@ async def test_what_is_due_to_a_peer_is_what_it_has_not_taken_wherever_that_wait
     peer: Peer, protocol: Http2Protocol[Headers], calls: Calls
 ) -> None:
     await peer.greet()
-    await reaches(lambda: protocol.due_bytes == 0)
+    await until(lambda: protocol.due_bytes == 0)
     peer.say(headers(1, flags=END_STREAM))
     (await calls.begun()).answer(bytes(3 * MUCH))  # two thirds of it have room by the peer's windows
     assert MUCH < protocol.due_bytes < 4 * MUCH
     assert protocol.answers_due == 1
     peer.say(frames.window_update(0, MUCH), frames.window_update(1, MUCH))
     assert data_in(await peer.told(1 + 3 * MUCH // 16384 + 1), 1) == bytes(3 * MUCH)
-    await reaches(lambda: protocol.due_bytes == 0)
+    await until(lambda: protocol.due_bytes == 0)
     assert protocol.answers_due == 0
 
 
@@ -200,7 +200,7 @@ async def test_a_peer_that_breaks_the_protocol_is_told_why_and_not_heard_any_mor
     assert await peer.rest() == [goes(1, ErrorCode.PROTOCOL_ERROR, b"a client cannot begin stream 2")]
     protocol.data_received(headers(3))
     assert len(calls.heard) == 1
-    await reaches(lambda: calls.lost == [protocol])
+    await until(lambda: calls.lost == [protocol])
     assert calls.heard[0].ends == 1
 
 
@@ -210,7 +210,7 @@ async def test_a_peer_that_does_not_read_is_sent_no_more_until_it_does(
     await peer.greet()
     peer.say(headers(1, flags=END_STREAM))
     (await calls.begun()).answer(bytes(MUCH))
-    await reaches(lambda: "paused" in repr(protocol))
+    await until(lambda: "paused" in repr(protocol))
     assert calls.heard[0].stream.unsent > 0
     told = await peer.told(2 + MUCH // frames.SMALLEST_MAX_FRAME)
     assert data_in(told, 1) == bytes(MUCH)
@@ -226,7 +226,7 @@ async def test_nothing_is_heard_from_a_peer_that_does_not_read_until_it_does(
     count = 50_000
     peer.say(*[headers(number, flags=END_STREAM) for number in range(1, 2 * count, 2)])
     transport = protocol._transport
-    await reaches(lambda: transport.get_write_buffer_size() > MUCH // 16)
+    await until(lambda: transport.get_write_buffer_size() > MUCH // 16)
     await turns(10)
     assert not transport.is_reading()
     assert transport.get_write_buffer_size() < MUCH
@@ -240,12 +240,12 @@ async def test_the_end_of_a_peer_that_did_not_read_is_heard_while_its_connection
     calls.answer_at_once(1000)
     await peer.greet()
     peer.say(*[headers(number, flags=END_STREAM) for number in range(1, 100_000, 2)])
-    await reaches(lambda: protocol._transport.get_write_buffer_size() > MUCH // 16)
+    await until(lambda: protocol._transport.get_write_buffer_size() > MUCH // 16)
     await turns(10)
     protocol.close()
     assert protocol._transport.is_reading()
     peer.close()
-    await reaches(lambda: calls.lost == [protocol])
+    await until(lambda: calls.lost == [protocol])
 
 
 async def test_others_have_their_turn_between_the_calls_of_a_peer_that_makes_many(
@@ -264,7 +264,7 @@ async def test_others_have_their_turn_between_the_calls_of_a_peer_that_makes_man
     await calls.begun(1000)
     # What is taken at once, and four times more.
     assert max(now - before for before, now in pairwise(begun)) <= 16 * 5
-    await reaches(protocol._transport.is_reading)
+    await until(protocol._transport.is_reading)
 
 
 async def test_a_peer_is_not_listened_to_while_calls_wait_for_a_turn(
@@ -274,14 +274,14 @@ async def test_a_peer_is_not_listened_to_while_calls_wait_for_a_turn(
     protocol.data_received(calling(1, 1001))
     assert not protocol._transport.is_reading()
     await calls.begun(500)
-    await reaches(protocol._transport.is_reading)
+    await until(protocol._transport.is_reading)
 
 
 async def test_calls_that_have_come_begin_though_the_peer_says_no_more(peer: Peer, calls: Calls) -> None:
     await peer.greet()
     peer.say(calling(1, 2001))
     peer.close()
-    await reaches(lambda: bool(calls.lost))
+    await until(lambda: bool(calls.lost))
     assert len(calls.heard) == 1000
 
 
@@ -292,7 +292,7 @@ async def test_no_call_begins_once_a_connection_is_cut_off(
     protocol.data_received(calling(1, 2001))
     begun = len(calls.heard)
     protocol.cut_off()
-    await reaches(lambda: calls.lost == [protocol])
+    await until(lambda: calls.lost == [protocol])
     await turns(3)
     assert len(calls.heard) == begun < 1000
     assert {heard.ends for heard in calls.heard} == {1}
@@ -320,7 +320,7 @@ async def test_a_connection_that_closes_takes_no_call_that_waits_and_hears_its_p
     await turns(3)
     assert len(calls.heard) == begun < 1000
     peer.close()
-    await reaches(lambda: calls.lost == [protocol])
+    await until(lambda: calls.lost == [protocol])
 
 
 async def test_a_connection_that_is_done_while_more_waits_hears_its_peer_go(
@@ -334,7 +334,7 @@ async def test_a_connection_that_is_done_while_more_waits_hears_its_peer_go(
     assert calls.heard == []
     assert protocol._transport.is_reading()
     assert await peer.rest() == [goes(0)]
-    await reaches(lambda: calls.lost == [protocol])
+    await until(lambda: calls.lost == [protocol])
 
 
 async def test_calls_that_have_come_are_answered_where_a_peer_is_left(
@@ -374,7 +374,7 @@ async def test_no_call_of_a_peer_that_does_not_read_begins_before_it_does(
     assert transport.get_write_buffer_size() < 33 * size
     assert not transport.is_reading()
     await peer.told(count)
-    await reaches(transport.is_reading)
+    await until(transport.is_reading)
 
 
 async def test_what_is_written_goes_out_before_a_connection_closes(
@@ -397,7 +397,7 @@ async def test_a_peer_that_does_not_close_as_well_is_cut_off(
     protocol.look(9.9)
     assert not protocol._transport.is_closing()
     protocol.look(10)
-    await reaches(lambda: calls.lost == [protocol])
+    await until(lambda: calls.lost == [protocol])
 
 
 async def test_a_connection_that_is_cut_off_ends_its_calls(
@@ -416,7 +416,7 @@ async def test_a_peer_that_goes_ends_its_calls(peer: Peer, calls: Calls) -> None
     peer.say(headers(1))
     heard = await calls.begun()
     peer.close()
-    await reaches(lambda: heard.ends == 1)
+    await until(lambda: heard.ends == 1)
 
 
 async def test_a_peer_that_is_left_ends_what_it_has_begun(
@@ -502,7 +502,7 @@ async def test_a_silent_peer_is_asked_and_stays_if_it_says_that_it_is_there(
         assert (asked.kind, asked.flags) == (frames.PING, 0)
         calls.now = began + 39.9
         peer.say(frame(frames.PING, frames.ACK, content=asked.content), headers(number, flags=END_STREAM))
-        await reaches(lambda number=number: len(calls.heard) == number // 2 + 1)
+        await until(lambda number=number: len(calls.heard) == number // 2 + 1)
     protocol.look(calls.now + 29.9)
     assert calls.lost == []
 
@@ -647,11 +647,11 @@ async def _receive_in_parts(calls: Calls, peer: Peer) -> None:
     content = bytes(range(256)) * 400
     sent = headers(1) + frame(frames.DATA, END_STREAM, 1, content)
     peer.say(sent[:20_000])
-    await reaches(lambda: mark_beyond(peer.own_name) == MOST_BYTES)
+    await until(lambda: mark_beyond(peer.own_name) == MOST_BYTES)
     peer.say(sent[20_000:-10_000])
-    await reaches(lambda: mark_beyond(peer.own_name) == 10_000)
+    await until(lambda: mark_beyond(peer.own_name) == 10_000)
     peer.say(sent[-10_000:])
     heard = await calls.begun()
-    await reaches(lambda: heard.has_all)
+    await until(lambda: heard.has_all)
     assert heard.data == content
     assert mark_beyond(peer.own_name) == 1

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from tests.certificates import Authority
-from tests.transport.http.connections import reaches
-from tests.transport.http2.socket_peer import LIMIT_S, MUCH, NOT_HTTP2, PREFACE, Calls, Peer, connected
+from tests.transport.http2.socket_peer import MUCH, NOT_HTTP2, PREFACE, Calls, Peer, connected
 from tests.transport.http2.wire import STATUS, Headers, answered, data_in, goes, headers
+from tests.waiting import LIMIT_S, until
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2 import protocol as protocol_module
@@ -90,14 +90,14 @@ async def test_it_takes_connections_at_several_sockets(
                 (await calls.begun(index)).answer()
                 assert await peer.told(3) == answered(1, b"answer")
                 assert repr(server) == "<Http2Server: 1 connections>"
-            await reaches(lambda: is_empty(server))
+            await until(lambda: is_empty(server))
 
 
 async def test_who_speaks_something_else_gets_the_given_answer(server: Server, listener: socket.socket) -> None:
     async with connected(listener) as peer:
         peer.say(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
         assert await peer.rest_of_bytes() == NOT_HTTP2
-    await reaches(lambda: is_empty(server))
+    await until(lambda: is_empty(server))
 
 
 async def test_it_looks_after_silent_peers(calls: Calls, listener: socket.socket) -> None:
@@ -109,7 +109,7 @@ async def test_it_looks_after_silent_peers(calls: Calls, listener: socket.socket
             assert await silent.is_cut_off()
             *_, asked = await greeted.rest()
             assert (asked.kind, asked.flags) == (frames.PING, 0)
-        await reaches(lambda: is_empty(server))
+        await until(lambda: is_empty(server))
 
 
 async def test_it_closes_at_once_where_nobody_is(server: Server, listener: socket.socket) -> None:
@@ -175,8 +175,8 @@ async def test_calls_that_do_not_end_in_time_are_cut_off(server: Server, peer: P
     peer.say(headers(1, flags=END_STREAM))
     heard = await calls.begun()
     await server.close(0.01)
-    await reaches(lambda: heard.ends == 1)
-    await reaches(lambda: is_empty(server))
+    await until(lambda: heard.ends == 1)
+    await until(lambda: is_empty(server))
 
 
 async def test_a_peer_that_takes_an_answer_has_longer_for_it(server: Server, peer: Peer, calls: Calls) -> None:
@@ -216,7 +216,7 @@ async def test_peers_are_told_to_go_elsewhere_while_the_port_stays_open(
     server.part()
     await hears_that_it_parts(peer)
     await peer.rest()
-    await reaches(lambda: is_empty(server))
+    await until(lambda: is_empty(server))
     async with connected(listener) as other:
         await other.greet()
         other.say(headers(1, flags=END_STREAM))
@@ -285,7 +285,7 @@ async def test_encrypted_connections_are_as_others(
         assert await peer.told(3) == answered(1, b"answer")
         assert calls.heard[0].ends == 0
         peer.close()
-        await reaches(lambda: is_empty(server))
+        await until(lambda: is_empty(server))
 
 
 async def test_a_peer_that_is_encrypted_only_once_the_server_closes_is_left(
@@ -299,8 +299,8 @@ async def test_a_peer_that_is_encrypted_only_once_the_server_closes_is_left(
         other = Peer(*await asyncio.open_connection(*address, ssl=context))
         await other.greet()  # so that the first has been accepted, too
         other.close()
-        await reaches(lambda: is_empty(server))
+        await until(lambda: is_empty(server))
         await server.close(0)
         await writer.start_tls(context, server_hostname=address[0])
         assert await Peer(reader, writer).rest() == []
-        await reaches(lambda: is_empty(server))
+        await until(lambda: is_empty(server))

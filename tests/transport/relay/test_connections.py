@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
-from tests.transport.session.carriers import LIMIT_S, until
+from tests.waiting import LIMIT_S, until
 
 from inferwire_proto import frames
 from inferwire_proto.errors import Code

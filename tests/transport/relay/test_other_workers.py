@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from tests.transport.served_methods import served_methods
-from tests.transport.session.carriers import LIMIT_S
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.errors import Code
 from inferwire_server.crew import Crew

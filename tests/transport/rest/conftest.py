@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.waiting import until
 
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES
 from inferwire_proto.errors import Code
@@ -94,9 +94,8 @@ class Rest:
 
     async def reaches(self, *, running: int, queued: int) -> None:
         """Wait until so many inferences run and wait."""
-        async with asyncio.timeout(10):
-            while (load := await self.load()).running != running or load.queued != queued:
-                pass
+        (device,) = self.composition.engine.devices
+        await until(lambda: (device.occupancy.running, device.occupancy.queued) == (running, queued))
 
     async def infer(self, model: str, *inputs: dict[str, Any], **more: object) -> httpx.Response:
         """Post an inference in JSON."""

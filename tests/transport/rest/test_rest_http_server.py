@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 from tests.ipv6 import NEEDS_IPV6
 from tests.transport.http2.socket_peer import MUCH
 from tests.transport.rest.conftest import Rest, X, sentence
+from tests.waiting import until
 
 from inferwire_proto.errors import Code
 from inferwire_server.transport.http.cycle import GATHERED_BODY
@@ -275,9 +276,7 @@ async def test_a_caller_that_goes_in_the_middle_of_its_body_leaves_nothing(rest:
     await writer.drain()
     writer.close()
     await writer.wait_closed()
-    async with asyncio.timeout(10):
-        while rest.server.connections:
-            await rest.load()
+    await until(lambda: not rest.server.connections)
     assert (await rest.infer("echo", X)).status_code == 200
 
 

@@ -11,8 +11,8 @@ import h2.events as told
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from tests.transport.http.connections import a_go_of_the_loop, reaches
 from tests.transport.served_methods import guard_of
+from tests.waiting import a_turn, until
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.outflow import Piece
@@ -109,8 +109,8 @@ class RawPeer:
     async def end_of(self, number: int) -> Told:
         """Give what was received on a stream that has ended, when the dispatcher has no call of it any more."""
         said = self.told[number]
-        await reaches(lambda: said.has_ended or said.reset is not None)
-        await a_go_of_the_loop()
+        await until(lambda: said.has_ended or said.reset is not None)
+        await a_turn()
         return said
 
     def send(self, number: int, data: bytes, *, end: bool = False) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 from h2.errors import ErrorCodes
-from tests.transport.http.connections import a_go_of_the_loop, reaches
 from tests.transport.rpc.raw_peer import RawPeer, framed
 from tests.transport.served_methods import guard_of
+from tests.waiting import a_turn, until
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.errors import invalid_input
@@ -57,7 +57,7 @@ class Held:
             raise
 
     async def has_begun(self) -> None:
-        await reaches(lambda: bool(self.begun))
+        await until(lambda: bool(self.begun))
 
 
 def peers(held: Held) -> dict[str, RawPeer]:
@@ -110,7 +110,7 @@ async def test_the_deadline_holds_while_a_call_waits_to_write(held: Held) -> Non
     peer.takes_data = False
     number = peer.begin(SOON, framed(b""), end=True)
     await held.has_begun()
-    await reaches(lambda: peer.running == IDLE)
+    await until(lambda: peer.running == IDLE)
     peer.take(number, 1 << 20)
     told = await peer.end_of(number)
     assert told.status == DEADLINE_EXCEEDED
@@ -167,8 +167,8 @@ async def test_nothing_keeps_a_call_that_has_ended(held: Held, kind: str) -> Non
         await peer.answered(LATE, framed(b"hello"))
         await peer.answered(LATE, framed(b"hello")[:-1])
         peer.reset(peer.begin(LATE, framed(b"hello")))
-    await reaches(lambda: peer.running == IDLE)
-    await a_go_of_the_loop()
+    await until(lambda: peer.running == IDLE)
+    await a_turn()
     assert calls_in_memory() == before
 
 
@@ -194,10 +194,10 @@ async def test_nothing_keeps_a_call_that_has_ended_before_its_answer_was_taken(
     peer = RawPeer(Method(held))
     peer.takes_data = False
     number = peer.begin(LATE, framed(b"hello"), end=True)
-    await reaches(lambda: len(peer.told[number].data) == frames.DEFAULT_WINDOW)
-    await reaches(lambda: peer.running == IDLE)
+    await until(lambda: len(peer.told[number].data) == frames.DEFAULT_WINDOW)
+    await until(lambda: peer.running == IDLE)
     end(peer, number)
-    await a_go_of_the_loop()
+    await a_turn()
     assert not peer.connection.streams.open
     assert calls_in_memory() == before
 
@@ -213,7 +213,7 @@ async def test_nothing_keeps_a_call_that_was_refused_before_its_caller_had_sent_
     before = calls_in_memory()
     peer = RawPeer(Method(refusing, takes_stream=True))
     assert (await peer.end_of(peer.begin(LATE))).details == "it is no use"
-    await a_go_of_the_loop()
+    await a_turn()
     assert calls_in_memory() == before
 
 
@@ -252,7 +252,7 @@ async def test_a_call_that_its_caller_leaves_is_cancelled(
     number = peer.begin(LATE, framed(b"hello"), end=kind == "one")
     await held.has_begun()
     leave(peer, number)
-    await reaches(lambda: peer.running == IDLE)
+    await until(lambda: peer.running == IDLE)
     assert (held.begun, held.cancelled) == ([b"hello"], 1)
     assert not peer.connection.streams.open
     assert not peer.told[number].headers
@@ -263,7 +263,7 @@ async def test_a_call_that_is_left_in_the_bytes_that_begin_it_is_forgotten(held:
     peer = peers(held)[kind]
     number = peer.begin(LATE)
     peer.reset_at_once(number, framed(b"hello"))
-    await reaches(lambda: peer.running == IDLE)
+    await until(lambda: peer.running == IDLE)
     assert not peer.connection.streams.open
 
 
@@ -282,7 +282,7 @@ async def test_a_call_that_is_left_while_it_waits_to_write_is_cancelled(held: He
     number = peer.begin(data=framed(b""), end=True)
     await held.has_begun()
     peer.reset(number)
-    await reaches(lambda: peer.running == IDLE)
+    await until(lambda: peer.running == IDLE)
     assert held.cancelled == 1
 
 
@@ -303,7 +303,7 @@ async def test_a_call_that_writes_to_nobody_is_cancelled() -> None:
     number = peer.begin(data=framed(b""), end=True)
     await begun.wait()
     peer.reset(number)
-    await reaches(lambda: peer.running == IDLE)
+    await until(lambda: peer.running == IDLE)
     assert done == ["cancelled"]
     assert not peer.told[number].headers
 
@@ -323,7 +323,7 @@ async def test_what_a_call_gives_to_nobody_is_dropped() -> None:
     number = peer.begin(data=framed(b""), end=True)
     await begun.wait()
     peer.reset(number)
-    await reaches(lambda: peer.running == IDLE)
+    await until(lambda: peer.running == IDLE)
     assert not peer.told[number].headers
 
 
@@ -344,9 +344,9 @@ async def test_a_call_is_cancelled_once_and_may_end_in_peace() -> None:
     await is_ending.wait()
     # Its caller's time is up as well.
     peer.reset(number)
-    await a_go_of_the_loop()
+    await a_turn()
     may_end.set()
-    await reaches(lambda: peer.running == IDLE)
+    await until(lambda: peer.running == IDLE)
     assert has_ended.is_set()
 
 
@@ -368,13 +368,13 @@ async def test_calls_that_outlive_their_callers_count_as_what_a_connection_may_h
     peer = RawPeer(Method(lasting))
     for count in (1, 2):
         number = peer.begin(data=framed(b""), end=True)
-        await reaches(lambda count=count: len(begun) == count)
+        await until(lambda count=count: len(begun) == count)
         peer.reset(number)
     assert (await peer.answered(data=framed(b""))).reset == ErrorCodes.REFUSED_STREAM
     may_end.set()
-    await reaches(lambda: peer.running == IDLE)
+    await until(lambda: peer.running == IDLE)
     peer.begin(data=framed(b""), end=True)
-    await reaches(lambda: len(begun) == 3)
+    await until(lambda: len(begun) == 3)
     await peer.dispatcher.end()
 
 
@@ -414,8 +414,8 @@ async def test_the_end_of_the_dispatcher_waits_for_what_takes_long_to_end() -> N
     peer.begin(data=framed(b""), end=True)
     await begun.wait()
     ending = asyncio.ensure_future(peer.dispatcher.end())
-    await a_go_of_the_loop()
-    await a_go_of_the_loop()
+    await a_turn()
+    await a_turn()
     assert not ending.done()
     may_end.set()
     await ending
@@ -483,7 +483,7 @@ async def test_the_drain_counts_a_call_while_it_runs(held: Held) -> None:
     drain = Drain()
     peer = RawPeer(Method(held), guard_of(drain))
     number = peer.begin(data=framed(b"hello")[:-1])
-    await a_go_of_the_loop()
+    await a_turn()
     assert not drain.is_busy
     peer.send(number, b"o", end=True)
     await held.has_begun()

@@ -7,9 +7,9 @@ import gzip
 import tracemalloc
 
 import pytest
-from tests.transport.http.connections import a_go_of_the_loop, reaches
 from tests.transport.rpc.raw_peer import RawPeer, framed
 from tests.transport.served_methods import guard_of
+from tests.waiting import a_turn, until
 
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.service import AccessService
@@ -55,7 +55,7 @@ async def test_a_call_that_does_not_read_stops_its_client(size: int) -> None:
     # Once it reads, all of it comes.
     reader.may_read.set()
     while sent < len(data):
-        await reaches(lambda: peer.room(number) > 0)
+        await until(lambda: peer.room(number) > 0)
         sent += peer.send_what_fits(number, data[sent:])
     peer.send(number, b"", end=True)
     assert (await peer.end_of(number)).data == framed(b"%d" % messages)
@@ -69,7 +69,7 @@ async def test_messages_that_are_not_read_are_not_unpacked() -> None:
     tracemalloc.start()
     try:
         number = peer.begin({b"grpc-encoding": b"gzip"}, data, end=True)
-        await a_go_of_the_loop()
+        await a_turn()
         assert tracemalloc.get_traced_memory()[0] < 5 * 4 * MIB
     finally:
         tracemalloc.stop()
@@ -123,9 +123,9 @@ async def test_a_client_that_does_not_take_stops_the_call(size: int) -> None:
     peer.takes_data = False
     number = peer.begin(data=framed(b""), end=True)
     told = peer.told[number]
-    await reaches(lambda: len(told.data) == PEER_WINDOW)
+    await until(lambda: len(told.data) == PEER_WINDOW)
     for _ in range(3):
-        await a_go_of_the_loop()
+        await a_turn()
     assert len(told.data) == PEER_WINDOW
     assert PEER_WINDOW <= (writer.written + 1) * (size + 5) <= PEER_WINDOW + 2 * 65_536 + size + 5
     # Once it takes, all of it comes.
@@ -144,8 +144,8 @@ async def test_an_answer_waits_until_it_is_taken_and_the_call_does_not() -> None
     peer.takes_data = False
     number = peer.begin(data=framed(b""), end=True)
     told = peer.told[number]
-    await reaches(lambda: len(told.data) == PEER_WINDOW)
-    await a_go_of_the_loop()
+    await until(lambda: len(told.data) == PEER_WINDOW)
+    await a_turn()
     assert peer.running == "<Dispatcher: 1 methods, 0 calls>"
     assert not told.has_ended
     peer.take(number, 2 * MIB)
@@ -214,12 +214,12 @@ async def test_a_watcher_without_a_key_takes_what_is_written_and_may_leave() -> 
     peer.takes_data = False
     number = peer.begin(data=framed(b"hello"))
     told = peer.told[number]
-    await reaches(lambda: len(told.data) == PEER_WINDOW)
+    await until(lambda: len(told.data) == PEER_WINDOW)
     peer.take(number, PEER_WINDOW)
     peer.take(number, MIB)
-    await reaches(lambda: len(told.data) > PEER_WINDOW)
+    await until(lambda: len(told.data) > PEER_WINDOW)
     peer.reset(number)
-    await reaches(lambda: peer.running == "<Dispatcher: 1 methods, 0 calls>")
+    await until(lambda: peer.running == "<Dispatcher: 1 methods, 0 calls>")
     assert 0 < writer.written < writer.messages
 
 
@@ -240,7 +240,7 @@ async def test_a_keyless_method_of_many_messages_runs_once() -> None:
 
     peer = RawPeer(Method(noting, takes_stream=True, is_keyless=True), guarded())
     await peer.answered(data=framed(b""))
-    await reaches(lambda: peer.running == "<Dispatcher: 1 methods, 0 calls>")
+    await until(lambda: peer.running == "<Dispatcher: 1 methods, 0 calls>")
     assert called == [b""]
 
 

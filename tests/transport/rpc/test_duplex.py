@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.duplex import Duplex
-
-TIMEOUT_S = 20
 
 
 class Peer:
@@ -100,7 +99,7 @@ async def test_what_takes_long_to_take_in_is_waited_for_before_the_next() -> Non
 async def test_nothing_more_is_read_of_a_client_that_takes_no_answers() -> None:
     peer, echo = Peer(b"1", b"2", b"3", b"4", b"5", b"6"), Echo()
     running = asyncio.ensure_future(duplex(peer, echo).run())
-    await asyncio.wait_for(echo.is_full.wait(), TIMEOUT_S)
+    await asyncio.wait_for(echo.is_full.wait(), LIMIT_S)
     assert peer.unread
     peer.takes.set()
     await running
@@ -178,7 +177,7 @@ async def test_what_cannot_be_taken_in_ends_it() -> None:
 async def test_leaving_it_ends_both_directions() -> None:
     peer, echo = Peer(b"1", b"2", b"3", b"4"), Echo()
     running = asyncio.ensure_future(duplex(peer, echo).run())
-    await asyncio.wait_for(echo.is_full.wait(), TIMEOUT_S)
+    await asyncio.wait_for(echo.is_full.wait(), LIMIT_S)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

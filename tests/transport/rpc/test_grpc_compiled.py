@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 import pytest
 from tests.busy_gil_thread import occupied
-from tests.transport.http.connections import reaches
 from tests.transport.rpc.test_grpc_v1 import Client, Models, execution, failure, infer_request, open_session
+from tests.waiting import until
 
 from inferwire_proto.errors import Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, types_pb2
@@ -135,7 +135,7 @@ async def test_a_model_whose_caller_goes_before_it_is_told_of_it_is_freed(
         await wait_for(1)
         assert repr(services.uploads) == "<UploadService: 1 compiled models>"
         call.cancel()
-        await reaches(lambda: repr(services.uploads) == "<UploadService: 0 compiled models>")
+        await until(lambda: repr(services.uploads) == "<UploadService: 0 compiled models>")
     assert repr(composition.engine) == before
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +15,7 @@ import pytest
 import pytest_asyncio
 from tests.transport.conftest import sessions_of
 from tests.transport.open_session import OpenSession
+from tests.waiting import until
 
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, tensors_pb2, types_pb2
@@ -148,9 +148,7 @@ async def test_what_a_session_lent_goes_with_it(session: Session, services: Serv
     assert repr(services.tensors.lent) == "<LentMemory: 1 of 1 sessions>"
     await session.stream.done_writing()
     assert await session.stream.read() is grpc.aio.EOF
-    async with asyncio.timeout(10):
-        while repr(services.tensors.lent) != "<LentMemory: 0 of 0 sessions>":
-            await asyncio.to_thread(int)
+    await until(lambda: repr(services.tensors.lent) == "<LentMemory: 0 of 0 sessions>")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 import pytest
 from structlog.testing import capture_logs
-from tests.transport.http.connections import reaches
 from tests.transport.served_methods import guard_of, served_methods
+from tests.waiting import until
 
 from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
 from inferwire_server.core.api_keys import ApiKeys
@@ -358,7 +358,7 @@ async def test_a_call_whose_client_cancels_is_cancelled() -> None:
         assert drain.is_busy
         call.cancel()
         await held.cancelled.wait()
-        await reaches(lambda: not drain.is_busy)
+        await until(lambda: not drain.is_busy)
         assert await waiting is grpc.StatusCode.CANCELLED
 
 
@@ -373,9 +373,9 @@ async def test_calls_are_cancelled_with_their_connection() -> None:
             await calls[1].write(b"1")
             assert await calls[1].read() == b"1"
         await held.cancelled.wait()
-        await reaches(lambda: not drain.is_busy)
+        await until(lambda: not drain.is_busy)
         await asyncio.wait(waiting)
-    await reaches(lambda: {task for task in asyncio.all_tasks() if "RpcCall" in repr(task)} <= tasks)
+    await until(lambda: {task for task in asyncio.all_tasks() if "RpcCall" in repr(task)} <= tasks)
 
 
 async def test_calls_that_run_are_cancelled_when_the_server_ends() -> None:
@@ -421,7 +421,7 @@ async def test_a_call_that_does_not_read_stops_its_client() -> None:
     try:
         async with called({PATH: Method(late, takes_stream=True), "/tests.Calls/Echo": ECHO}) as channel:
             call: Any = channel.stream_unary(PATH)(messages(), timeout=20)
-            await reaches(lambda: sent >= 4)
+            await until(lambda: sent >= 4)
             # Other calls go past it.
             beside: Any = channel.unary_unary("/tests.Calls/Echo")
             for _ in range(200):

@@ -7,8 +7,8 @@ import tracemalloc
 from itertools import pairwise
 
 import pytest
-from tests.transport.http.connections import a_go_of_the_loop
 from tests.transport.rpc.raw_peer import framed
+from tests.waiting import a_turn
 
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.outflow import Outflow
@@ -59,7 +59,7 @@ def test_there_has_to_be_one_where_there_is_one_to_be(data: bytes, why: str) -> 
 async def test_who_reads_many_waits_for_each_and_hears_of_the_end() -> None:
     inbox = an_inbox(takes_many=True)
     reading = asyncio.ensure_future(inbox.read())
-    await a_go_of_the_loop()
+    await a_turn()
     take(inbox, framed(b"a") + framed(b"b"))
     assert [await reading, await inbox.read()] == [b"a", b"b"]
     take(inbox, b"", is_last=True)
@@ -90,7 +90,7 @@ async def test_others_have_a_turn_between_the_messages_of_who_sends_many() -> No
     look()
     while (message := await inbox.read()) is not None:
         read.append(message)
-    await a_go_of_the_loop()
+    await a_turn()
     assert read == sent
     assert max(after - before for before, after in pairwise(seen)) == MOST_READY
 
@@ -140,7 +140,7 @@ async def test_a_large_message_may_come_behind_as_many_as_are_ready_at_once() ->
         await inbox.read()
     assert written == []
     reading = asyncio.ensure_future(inbox.read())
-    await a_go_of_the_loop()
+    await a_turn()
     assert stream.credit == 1 << 24
     reading.cancel()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import grpc
 import pytest
-from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, until
+from tests.transport.session.carriers import Ended, GrpcStream
+from tests.waiting import LIMIT_S, until
 
 from inferwire_server.service import Services
 from inferwire_server.transport.keepalive import PeerTimeouts

@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 import pytest
 from h2.errors import ErrorCodes
-from tests.transport.http.connections import a_go_of_the_loop, reaches
 from tests.transport.rpc.raw_peer import PATH, RawPeer, Told, framed
 from tests.transport.served_methods import guard_of, served_methods
+from tests.waiting import a_turn, until
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_server.core.api_keys import ApiKeys
@@ -102,7 +102,7 @@ async def test_a_call_of_many_messages_of_which_one_breaks_off_is_cancelled(meth
     peer = RawPeer(Method(method.many, takes_stream=True))
     method.may_read.set()
     number = peer.begin(data=framed(b"a") + framed(b"b")[:-1])
-    await reaches(lambda: method.read == 1)
+    await until(lambda: method.read == 1)
     wait(peer)
     check_is_told(await peer.end_of(number), NOTHING_SENT)
     assert (method.cancelled, peer.running) == (1, IDLE)
@@ -113,10 +113,10 @@ async def test_a_call_of_many_messages_may_be_silent_between_them_for_as_long_as
     method.may_read.set()
     number = peer.begin()
     for count in range(3):
-        await a_go_of_the_loop()
+        await a_turn()
         wait(peer, times=3)
         peer.send(number, framed(b"message"))
-        await reaches(lambda count=count: method.read == count + 1)
+        await until(lambda count=count: method.read == count + 1)
     wait(peer, times=3)
     peer.send(number, b"", end=True)
     method.may_end.set()
@@ -129,7 +129,7 @@ async def test_a_call_that_runs_for_long_is_not_its_callers_fault(method: Counte
     peer = RawPeer(Method(method.many if takes_stream else method.one, takes_stream))
     method.may_read.set()
     number = peer.begin(data=framed(b"hello"), end=True)
-    await a_go_of_the_loop()
+    await a_turn()
     wait(peer, times=3)
     method.may_end.set()
     assert (await peer.end_of(number)).data == framed(b"done")
@@ -144,7 +144,7 @@ async def test_who_may_send_no_more_until_the_call_reads_is_waited_for(method: C
     wait(peer, times=3)
     method.may_read.set()
     while sent < len(data):
-        await reaches(lambda: peer.room(number) > 0)
+        await until(lambda: peer.room(number) > 0)
         sent += peer.send_what_fits(number, data[sent:])
     peer.send(number, b"", end=True)
     method.may_end.set()
@@ -167,7 +167,7 @@ async def test_an_answer_that_its_caller_does_not_take_is_not_kept() -> None:
     peer = RawPeer(Method(large))
     peer.takes_data = False
     number = peer.begin(data=framed(b""), end=True)
-    await reaches(lambda: peer.connection.streams.unsent > 0)
+    await until(lambda: peer.connection.streams.unsent > 0)
     wait(peer)
     check_is_told(await peer.end_of(number), NOTHING_TAKEN)
     assert (peer.running, peer.connection.streams.unsent) == (IDLE, 0)
@@ -196,10 +196,10 @@ async def test_a_call_that_writes_to_who_does_not_take_it_is_cancelled(*, shows_
     peer = RawPeer(Method(writer, is_keyless=True), Guard(Drain(), Refusals(), access))
     peer.takes_data = False
     number = peer.begin(data=framed(b""), end=True)
-    await reaches(lambda: peer.connection.streams.unsent > 0)
+    await until(lambda: peer.connection.streams.unsent > 0)
     wait(peer)
     check_is_told(await peer.end_of(number), NOTHING_TAKEN)
-    await reaches(lambda: peer.running == IDLE)
+    await until(lambda: peer.running == IDLE)
     assert (writer.cancelled, peer.connection.streams.unsent) == (1, 0)
 
 
@@ -225,7 +225,7 @@ async def test_grpcs_own_client_hears_why_when_it_reads_on_after_all() -> None:
     ):
         call: Any = channel.unary_stream(PATH)(b"")
         assert await call.read() == bytes(100_000)
-        await reaches(lambda: guard.refusals.counts == {("grpc", "DEADLINE_EXCEEDED"): 1})
+        await until(lambda: guard.refusals.counts == {("grpc", "DEADLINE_EXCEEDED"): 1})
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await read_all(call)
     assert (raised.value.code(), raised.value.details()) == (grpc.StatusCode.DEADLINE_EXCEEDED, NOTHING_TAKEN)

@@ -5,34 +5,18 @@ from __future__ import annotations
 import asyncio
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
+from tests.waiting import LIMIT_S
 
 from inferwire_proto import frames, raw_fields
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.frames import Frame, FrameReader, Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import types_pb2
-
-LIMIT_S = 30.0
-"""How long anything may take; only something that hangs reaches it."""
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Let the loop and its threads run until a condition holds."""
-    async with asyncio.timeout(LIMIT_S):
-        while not holds():
-            await asyncio.to_thread(int)
-
-
-async def a_turn() -> None:
-    """Let the loop make one turn."""
-    passed = asyncio.Event()
-    asyncio.get_running_loop().call_soon(passed.set)
-    await passed.wait()
 
 
 class Ended(NamedTuple):

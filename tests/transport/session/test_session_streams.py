@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from tests.certificates import Authority
-from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, SocketStream, Stream, a_turn
+from tests.transport.session.carriers import Ended, GrpcStream, SocketStream, Stream
+from tests.waiting import a_turn, until
 
 from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
@@ -406,9 +407,7 @@ async def test_a_hello_with_what_cannot_be_read_holds_no_session(connect: Connec
     ended = await stream.ended()
     assert ended is not None
     assert ended.code == "INVALID_INPUT"
-    async with asyncio.timeout(10):
-        while repr(services.sessions) != "<SessionService: 0 sessions>":
-            await asyncio.to_thread(int)
+    await until(lambda: repr(services.sessions) == "<SessionService: 0 sessions>")
 
 
 async def test_a_session_is_resumed_while_a_stream_holds_it(connect: Connect) -> None:
@@ -557,8 +556,7 @@ async def test_others_have_their_turn_while_very_many_are_cancelled(stream: Stre
         handle = asyncio.get_running_loop().call_soon(turn)
 
     await stream.send(pb.SessionRequest(executions=[execution(i, model="slow") for i in ids]), [row(1)] * len(ids))
-    while len(services.inference._in_flight) < len(ids):
-        await asyncio.to_thread(int)
+    await until(lambda: len(services.inference._in_flight) == len(ids))
     watch = Watch(services)
     handle = asyncio.get_running_loop().call_soon(turn)
     await stream.send(pb.SessionRequest(cancels=[*range(10_000, 110_000), *ids]))
@@ -596,9 +594,7 @@ async def test_a_client_that_goes_in_the_middle_of_a_message_leaves_nothing(
     while not services.inference._in_flight:
         await a_turn()
     stream.leave()
-    async with asyncio.timeout(LIMIT_S):
-        while sockets.drain.is_busy:
-            await asyncio.to_thread(int)
+    await until(lambda: not sockets.drain.is_busy)
     assert not services.inference._in_flight
     assert repr(sockets.turns) == "<Turns: 0 connections wait>"
 

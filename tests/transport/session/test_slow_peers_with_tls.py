@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.certificates import Authority
-from tests.transport.session.carriers import LIMIT_S, Ended, SocketStream
+from tests.transport.session.carriers import Ended, SocketStream
 from tests.transport.session.driven import Clock, execution, row
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.frames import Kind
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb

@@ -17,8 +17,9 @@ import grpc
 import pytest
 import pytest_asyncio
 from tests.low_water import be_from_elsewhere, mark_beyond
-from tests.transport.session.carriers import LIMIT_S, Ended, GrpcStream, SocketStream, joined, until
+from tests.transport.session.carriers import Ended, GrpcStream, SocketStream, joined
 from tests.transport.session.driven import MOST_BYTES, Clock, execution, row
+from tests.waiting import LIMIT_S, until
 
 from inferwire_proto import frames
 from inferwire_proto.errors import Code

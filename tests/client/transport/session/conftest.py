@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.certificates import Authority
-from tests.client.transport.session.peer import END, TIMEOUT_S, Peer, Place, Tls, swallowed
+from tests.client.transport.session.peer import END, Peer, Place, Tls, swallowed
+from tests.waiting import LIMIT_S
 
 from inferwire.transport.session import socket_carrier
 from inferwire.transport.session.socket_waits import WaitsBeforeCalls
@@ -50,7 +51,7 @@ def listen(
 def open_peer(listen: Callable[[], Place]) -> Iterator[Callable[..., Peer]]:
     opened: list[Peer] = []
 
-    def open_(keepalive_s: float = TIMEOUT_S, answer_s: float = TIMEOUT_S) -> Peer:
+    def open_(keepalive_s: float = LIMIT_S, answer_s: float = LIMIT_S) -> Peer:
         opened.append(Peer(listen(), keepalive_s, answer_s))
         return opened[-1]
 

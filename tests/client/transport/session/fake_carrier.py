@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from queue import SimpleQueue
 
+from tests.waiting import LIMIT_S
+
 import inferwire as ov
 from inferwire.transport.executions import WireBytes
 from inferwire.transport.session.carriers import Pieces
 from inferwire.transport.session.session_stream import SessionStream
 from inferwire_proto.inferwire.v1.inference_pb2 import SessionResponse, SessionWelcome
 
-TIMEOUT_S = 10
 WELCOME = SessionResponse(welcome=SessionWelcome(session_id="s")).SerializeToString()
 
 
@@ -51,5 +52,5 @@ def holds_up_nobody(stream: SessionStream) -> bool:
     """Whether who waits for what was cancelled goes on."""
     waiting = threading.Thread(target=stream.await_cancelled, daemon=True)
     waiting.start()
-    waiting.join(TIMEOUT_S)
+    waiting.join(LIMIT_S)
     return not waiting.is_alive()

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.executions import WireBytes
@@ -22,7 +23,6 @@ from inferwire.transport.timeouts import Timeouts
 from inferwire_proto import frames
 from inferwire_proto.frames import Frame, FrameReader, Kind
 
-TIMEOUT_S = 10
 END = None
 
 
@@ -44,20 +44,20 @@ class Place:
     def accept(self) -> socket.socket:
         """Accept a connection, with the TLS handshake if it has TLS."""
         accepted, _ = self.listener.accept()
-        accepted.settimeout(TIMEOUT_S)
+        accepted.settimeout(LIMIT_S)
         return accepted if self.tls is None else self.tls.server.wrap_socket(accepted, server_side=True)
 
-    def connect(self, keepalive_s: float = TIMEOUT_S, answer_s: float = TIMEOUT_S) -> SocketCarrier:
+    def connect(self, keepalive_s: float = LIMIT_S, answer_s: float = LIMIT_S) -> SocketCarrier:
         """Make a carrier to it."""
         tls = None if self.tls is None else self.tls.client
-        timeouts = Timeouts(keepalive_s=keepalive_s, answer_s=answer_s, socket_s=TIMEOUT_S)
+        timeouts = Timeouts(keepalive_s=keepalive_s, answer_s=answer_s, socket_s=LIMIT_S)
         return SocketCarrier(self.listener.getsockname(), timeouts, tls)
 
     def connected(self, *limits: float) -> tuple[SocketCarrier, socket.socket]:
         """Make a carrier, and give the server's end of it as well."""
         with self.listener, DaemonThreads() as beside:
             accepted = beside.submit(self.accept)
-            return self.connect(*limits), accepted.result(TIMEOUT_S)
+            return self.connect(*limits), accepted.result(LIMIT_S)
 
 
 class Peer:
@@ -87,7 +87,7 @@ class Peer:
     def _messages(self) -> Iterator[Pieces]:
         self.is_idle.set()
         for message in iter(self.outgoing.get, END):
-            self.may_write.wait(TIMEOUT_S)
+            self.may_write.wait(LIMIT_S)
             yield message
 
     def _wake(self) -> None:
@@ -111,7 +111,7 @@ class Peer:
         with suppress(BlockingIOError, ssl.SSLWantReadError):
             while True:
                 self._receive()
-        self.socket.settimeout(TIMEOUT_S)
+        self.socket.settimeout(LIMIT_S)
 
     def read_some(self) -> None:
         """Wait for bytes, and read some of those that come."""
@@ -121,7 +121,7 @@ class Peer:
     def wait_for_bytes(self) -> None:
         """Wait until some have come, and leave them there."""
         if not (isinstance(self.socket, ssl.SSLSocket) and self.socket.pending()):
-            assert select.select([self.socket], [], [], TIMEOUT_S)[0], "nothing comes"
+            assert select.select([self.socket], [], [], LIMIT_S)[0], "nothing comes"
 
     def _receive(self) -> None:
         with self._turn:

@@ -13,8 +13,9 @@ from functools import partial
 import pytest
 from tests.client.interrupt import Interrupt
 from tests.client.transport.endings import Endings, fail_if_called
-from tests.client.transport.session.fake_carrier import TIMEOUT_S, FakeCarrier, holds_up_nobody
+from tests.client.transport.session.fake_carrier import FakeCarrier, holds_up_nobody
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
 from inferwire import latch
@@ -74,15 +75,13 @@ class Rig:
         self.carrier = FakeCarrier()
         self.carrier.has_come = self._has_come
         self.on_look: Callable[[], object] = lambda: None
-        self.stream = SessionStream(self.carrier, "fake", SessionHello(), TIMEOUT_S)
+        self.stream = SessionStream(self.carrier, "fake", SessionHello(), LIMIT_S)
         (self.incoming,) = made
-        paused = threading.Event()
-        for _ in range(TIMEOUT_S * 1000):
-            self.infer(Awaited())
-            if self.incoming.stands_by:
-                break
-            paused.wait(0.001)
-        assert self.incoming.stands_by
+        wait_until(self._stands_by)
+
+    def _stands_by(self) -> bool:
+        self.infer(Awaited())
+        return self.incoming.stands_by
 
     def _has_come(self) -> bool:
         self.on_look()
@@ -126,7 +125,7 @@ def test_what_nobody_waits_for_at_once_is_read(rig: Rig) -> None:
     execution = StreamExecution((), endings.take)
     rig.stream.submit(execution, HEADER, 0)
     rig.answer(execution)
-    assert endings.get(timeout=TIMEOUT_S).error is None
+    assert endings.get(timeout=LIMIT_S).error is None
 
 
 def test_what_comes_with_an_answer_that_nobody_waits_for_is_left_to_the_reading_thread(rig: Rig) -> None:
@@ -143,7 +142,7 @@ def test_what_comes_with_an_answer_that_nobody_waits_for_is_left_to_the_reading_
     rig.stream.submit(own, HEADER, 0)
     assert rig.stream.attend(own.answered, NOW)
     # It takes the message as a whole.
-    rig.stream.close(TIMEOUT_S)
+    rig.stream.close(LIMIT_S)
     assert len(takers) == 2
     assert threading.get_ident() not in takers
 
@@ -170,7 +169,7 @@ def test_a_wait_may_have_a_time_out(rig: Rig) -> None:
     rig.stream.submit(execution, HEADER, 0)
     assert not rig.stream.attend(execution.answered, NOW, 0)
     rig.answer(execution)
-    assert rig.stream.attend(execution.answered, NOW, TIMEOUT_S)
+    assert rig.stream.attend(execution.answered, NOW, LIMIT_S)
 
 
 def test_the_answer_to_what_was_cancelled_is_read(rig: Rig) -> None:
@@ -181,12 +180,12 @@ def test_the_answer_to_what_was_cancelled_is_read(rig: Rig) -> None:
         waiting = beside.submit(holds_up_nobody, rig.stream)
         rig.stream.cancel(execution)
         rig.answer(execution)
-        assert waiting.result(TIMEOUT_S)
+        assert waiting.result(LIMIT_S)
     assert holds_up_nobody(rig.stream)
 
 
 def test_it_is_closed_at_once(rig: Rig) -> None:
-    rig.stream.close(TIMEOUT_S)
+    rig.stream.close(LIMIT_S)
     assert not rig.stream.is_open
 
 
@@ -199,7 +198,7 @@ def test_who_takes_answers_does_not_wait_for_what_it_alone_could_take(rig: Rig) 
 
     execution = Awaited(cancel_and_wait)
     with DaemonThreads() as beside:
-        beside.submit(rig.infer, execution).result(TIMEOUT_S)
+        beside.submit(rig.infer, execution).result(LIMIT_S)
     rig.answer(cancelled)
     assert holds_up_nobody(rig.stream)
 
@@ -222,7 +221,7 @@ def test_whoever_is_interrupted_as_it_takes_answers_ends_the_stream_for_all(rig:
         rig.stream.attend(own.answered, NOW)
     rig.stream.cancel(own)
     for endings in (first, second):
-        error = endings.get(timeout=TIMEOUT_S).error
+        error = endings.get(timeout=LIMIT_S).error
         assert isinstance(error, ov.ServerUnavailable)
         assert f"the receiving of an answer was broken off by {raised!r}" in str(error)
     assert rig.carrier.is_cancelled
@@ -252,9 +251,9 @@ def test_whoever_is_interrupted_as_the_answer_to_what_was_cancelled_comes_holds_
             rig: Rig = rig, cancelled: Awaited = cancelled, own: Awaited = own, waiting: list[Future[None]] = waiting
         ) -> None:
             rig.on_look = lambda: None
-            beside.submit(rig.stream.cancel, cancelled).result(TIMEOUT_S)
+            beside.submit(rig.stream.cancel, cancelled).result(LIMIT_S)
             waiting.append(beside.submit(rig.stream.await_cancelled))
-            assert waits.acquire(timeout=TIMEOUT_S)
+            assert waits.acquire(timeout=LIMIT_S)
             rig.answer(own, cancelled)
 
         for execution in (cancelled, own):
@@ -267,7 +266,7 @@ def test_whoever_is_interrupted_as_the_answer_to_what_was_cancelled_comes_holds_
         ):
             rig.stream.attend(own.answered, NOW)
         for each in waiting:
-            each.result(TIMEOUT_S)
+            each.result(LIMIT_S)
         if interrupt.is_due:
             break
         steps += 1
@@ -275,7 +274,7 @@ def test_whoever_is_interrupted_as_the_answer_to_what_was_cancelled_comes_holds_
 
 
 def test_one_that_has_ended_is_freed_without_the_garbage_collector(rig: Rig) -> None:
-    rig.stream.close(TIMEOUT_S)
+    rig.stream.close(LIMIT_S)
     # As the writing thread does.
     list(rig.carrier.messages)
     gone = weakref.ref(rig.stream)

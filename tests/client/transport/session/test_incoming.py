@@ -16,6 +16,7 @@ import pytest
 from tests.client.interrupt import Interrupt
 from tests.client.transport.endings import fail_if_called
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
 from inferwire.latch import Latch
@@ -24,7 +25,6 @@ from inferwire.transport.session import incoming
 from inferwire.transport.session.incoming import LEAST_BRIEF, WINDOW_S, BrokenOff, Incoming
 from inferwire.transport.session.stream_execution import StreamExecution
 
-TIMEOUT_S = 10
 FOR_EVER_S = 60.0
 ME = threading.get_ident
 
@@ -113,7 +113,7 @@ class Line:
         waiting = threading.Event()
 
         def answer() -> None:
-            assert waiting.wait(TIMEOUT_S)
+            assert waiting.wait(LIMIT_S)
             self.now += takes_s
             self.came.put(b"answer")
 
@@ -131,22 +131,13 @@ class Line:
         for _ in range(LEAST_BRIEF + 1):
             assert self.wait() == self.reader
         self.wait()
-        self.wait_until(lambda: self.incoming.stands_by)
-
-    def wait_until(self, holds: Callable[[], bool]) -> None:
-        """Wait for what the reading thread brings about, and nothing tells."""
-        paused = threading.Event()
-        for _ in range(TIMEOUT_S * 1000):
-            if holds():
-                return
-            paused.wait(0.001)
-        pytest.fail("it does not come about")
+        wait_until(lambda: self.incoming.stands_by)
 
     def comes_to_the_reader(self, name: bytes = b"other") -> bool:
         """Whether the reading thread takes what comes next."""
         latch = self.submit(name)
         self.came.put(name)
-        return latch.wait(TIMEOUT_S) and self.takers[-1] == (name, self.reader)
+        return latch.wait(LIMIT_S) and self.takers[-1] == (name, self.reader)
 
 
 @pytest.fixture
@@ -186,7 +177,7 @@ def test_who_has_looked_for_long_enough_leaves_it_to_the_reading_thread(line: Li
         line.on_look = lambda: None
 
     def answer_to_the_reader() -> None:
-        line.wait_until(lambda: not line.incoming.stands_by)
+        wait_until(lambda: not line.incoming.stands_by)
         line.came.put(b"answer")
 
     line.on_look = be_late
@@ -231,14 +222,14 @@ def test_the_reading_thread_stands_by_for_as_long_as_threads_wait(monkeypatch: p
     line.stand_by()
     line.submit(b"in flight")
     for gets in range(2, 5):
-        line.wait_until(lambda: ticks.gets == gets - 1)  # noqa: B023 - called here
+        wait_until(lambda: ticks.gets == gets - 1)  # noqa: B023 - called here
         line.wait()
         ticks.put(Empty())
-        line.wait_until(lambda: ticks.gets == gets)  # noqa: B023
+        wait_until(lambda: ticks.gets == gets)  # noqa: B023
         assert line.incoming.stands_by
     ticks.put(Empty())
     line.came.put(b"in flight")
-    assert line.answered[b"in flight"].wait(TIMEOUT_S)
+    assert line.answered[b"in flight"].wait(LIMIT_S)
     assert not line.incoming.stands_by
 
 
@@ -249,7 +240,7 @@ def test_the_reading_thread_does_not_stand_by_while_others_are_in_flight(line: L
     other = line.submit(b"other")
     line.wait()
     line.came.put(b"other")
-    assert other.wait(TIMEOUT_S)
+    assert other.wait(LIMIT_S)
     assert line.takers[-1] == (b"other", line.reader)
 
 
@@ -271,8 +262,8 @@ def test_those_in_flight_only_delay_that_the_reading_thread_stands_by(line: Line
     for _ in range(2 * LEAST_BRIEF):
         assert line.wait() == line.reader
     line.came.put(b"other")
-    assert other.wait(TIMEOUT_S)
-    line.wait_until(lambda: line.incoming.stands_by)
+    assert other.wait(LIMIT_S)
+    wait_until(lambda: line.incoming.stands_by)
 
 
 def test_a_wait_with_a_time_out_takes_what_has_come(line: Line) -> None:
@@ -289,7 +280,7 @@ def test_a_wait_with_a_time_out_leaves_what_has_not_come_to_the_reading_thread(l
     latch = line.submit()
     assert not line.attend(latch, timeout_s=0)
     line.came.put(b"answer")
-    assert line.attend(latch, timeout_s=TIMEOUT_S)
+    assert line.attend(latch, timeout_s=LIMIT_S)
     assert line.takers[-1] == (b"answer", line.reader)
 
 
@@ -297,7 +288,7 @@ def test_waits_with_a_time_out_do_not_have_the_reading_thread_stand_by(line: Lin
     for _ in range(3 * LEAST_BRIEF):
         latch = line.submit()
         line.came.put(b"answer")
-        assert line.attend(latch, timeout_s=TIMEOUT_S)
+        assert line.attend(latch, timeout_s=LIMIT_S)
         assert line.takers[-1] == (b"answer", line.reader)
 
 
@@ -326,19 +317,19 @@ def test_of_two_that_wait_one_receives_and_the_other_is_woken(line: Line) -> Non
 
     def look() -> None:
         is_looking.set()
-        assert may_go_on.wait(TIMEOUT_S)
+        assert may_go_on.wait(LIMIT_S)
 
     line.on_look = look
     with DaemonThreads() as beside:
         attending = [beside.submit(line.attend, first)]
-        assert is_looking.wait(TIMEOUT_S)
+        assert is_looking.wait(LIMIT_S)
         attending.append(beside.submit(line.attend, second))
-        line.wait_until(lambda: not line.incoming.stands_by)
+        wait_until(lambda: not line.incoming.stands_by)
         for name in (b"first", b"second"):
             line.came.put(name)
         may_go_on.set()
         for each in attending:
-            each.result(TIMEOUT_S)
+            each.result(LIMIT_S)
     assert [name for name, _ in line.takers[-2:]] == [b"first", b"second"]
 
 
@@ -356,9 +347,9 @@ def test_a_part_of_a_message_is_waited_for_no_longer_than_nothing(line: Line) ->
     line.on_look = have_a_part
     with DaemonThreads() as beside:
         attending = beside.submit(line.attend, latch)
-        line.wait_until(lambda: not line.incoming.stands_by)
+        wait_until(lambda: not line.incoming.stands_by)
         line.came.put(b"answer")
-        attending.result(TIMEOUT_S)
+        attending.result(LIMIT_S)
     assert line.takers[-1][1] == line.reader
 
 
@@ -369,10 +360,10 @@ def test_what_ends_the_stream_is_for_the_reading_thread_to_tell(line: Line, erro
     line.came.put(error)
     with DaemonThreads() as beside:
         attending = beside.submit(line.attend, latch)
-        assert line.reading.exception(TIMEOUT_S) is error
+        assert line.reading.exception(LIMIT_S) is error
         assert not attending.done()
         latch.set()
-        attending.result(TIMEOUT_S)
+        attending.result(LIMIT_S)
 
 
 def test_the_end_of_the_stream_is_the_reading_threads(line: Line) -> None:
@@ -381,10 +372,10 @@ def test_the_end_of_the_stream_is_the_reading_threads(line: Line) -> None:
     line.came.put(END)
     with DaemonThreads() as beside:
         attending = beside.submit(line.attend, latch)
-        line.reading.result(TIMEOUT_S)
+        line.reading.result(LIMIT_S)
         assert not attending.done()
         latch.set()
-        attending.result(TIMEOUT_S)
+        attending.result(LIMIT_S)
 
 
 def test_who_is_broken_off_as_it_takes_an_answer_ends_the_stream(line: Line) -> None:
@@ -403,7 +394,7 @@ def test_who_is_broken_off_as_it_takes_an_answer_ends_the_stream(line: Line) -> 
     # As who catches it and waits again does.
     line.came.put(b"no more")
     assert not line.attend(latch, timeout_s=0)
-    assert isinstance(line.reading.exception(TIMEOUT_S), BrokenOff)
+    assert isinstance(line.reading.exception(LIMIT_S), BrokenOff)
     assert line.incoming.at_risk == pending
 
 
@@ -423,7 +414,7 @@ def test_an_exception_that_cannot_be_shown_ends_the_stream_too(line: Line) -> No
         line.attend(latch)
     line.incoming.resume()
     line.came.put(b"no more")
-    assert isinstance(line.reading.exception(TIMEOUT_S), BrokenOff)
+    assert isinstance(line.reading.exception(LIMIT_S), BrokenOff)
 
 
 @pytest.mark.parametrize("error", [TimeoutError("too long"), ValueError("no"), KeyError("no"), ov.QueueFull("no")])
@@ -443,7 +434,7 @@ def test_whatever_a_signal_handler_raises_is_its_own(line: Line, error: Exceptio
         signal.signal(signal.SIGUSR1, before)
     assert raised.value is error
     line.incoming.resume()
-    assert isinstance(line.reading.exception(TIMEOUT_S), BrokenOff)
+    assert isinstance(line.reading.exception(LIMIT_S), BrokenOff)
 
 
 def test_who_takes_an_answer_knows_it(line: Line) -> None:
@@ -475,7 +466,7 @@ def test_it_can_be_interrupted_anywhere_and_others_get_their_answers_or_hear_of_
         # As the cancelling of what was interrupted does, or the submitting of the other.
         line.incoming.resume()
         line.came.put(b"other")
-        line.wait_until(lambda: other.is_set() or line.reading.done())  # noqa: B023 - called here
+        wait_until(lambda: other.is_set() or line.reading.done())  # noqa: B023 - called here
         ended += line.reading.done()
         if interrupt.is_due:
             break

@@ -6,21 +6,19 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
-from os import sched_yield
 from threading import Lock
 from typing import Any
 
 import pytest
 from tests.client.interrupt import Interrupt
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S, wait_until
 
 from inferwire.transport.executions import Outcome, OutputBytes, Timings
 from inferwire.transport.session import outgoing
 from inferwire.transport.session.gathering import LONGEST_HOLD_S, MOST_EXECUTIONS, Gathering, Shipment
 from inferwire.transport.session.outgoing import AT_ONCE_BYTES, Outgoing
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers
-
-TIMEOUT_S = 30
 
 
 def nobody(outcome: Outcome, data: OutputBytes) -> None:
@@ -103,9 +101,8 @@ def pool() -> DaemonThreads:
 def sleeping(rig: Rig, pool: DaemonThreads) -> Future[Shipment]:
     """Take on another thread, which finds nothing due."""
     future = pool.submit(rig.outgoing.take)
-    while not rig.outgoing.is_asleep:
-        assert not future.done(), "it finds something"
-        sched_yield()
+    wait_until(lambda: rig.outgoing.is_asleep or future.done())
+    assert not future.done(), "it finds something"
     return future
 
 
@@ -157,7 +154,7 @@ def test_tiny_ones_wait_until_there_are_as_many_as_are_under_way(rig: Rig, pool:
         rig.put(header)
     assert not batch.done()
     rig.put(header)
-    assert ids(batch.result(TIMEOUT_S)) == [[5, 6, 7]]
+    assert ids(batch.result(LIMIT_S)) == [[5, 6, 7]]
 
 
 def test_of_what_came_at_once_one_half_goes_while_the_other_waits(rig: Rig, pool: DaemonThreads) -> None:
@@ -169,7 +166,7 @@ def test_of_what_came_at_once_one_half_goes_while_the_other_waits(rig: Rig, pool
     rig.answer(lone)
     assert not batch.done()
     rig.answer(executions[0])
-    assert ids(batch.result(TIMEOUT_S)) == [[execution.id for execution in executions[8:]]]
+    assert ids(batch.result(LIMIT_S)) == [[execution.id for execution in executions[8:]]]
 
 
 def test_what_is_not_worth_waiting_for_goes_as_a_whole(rig: Rig) -> None:
@@ -200,7 +197,7 @@ def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, poo
             rig.answer(execution)
     assert not batch.done()
     rig.outgoing.end()
-    assert ids(batch.result(TIMEOUT_S)) == []
+    assert ids(batch.result(LIMIT_S)) == []
 
 
 def test_whoever_makes_a_message_due_takes_it(rig: Rig, pool: DaemonThreads) -> None:
@@ -212,7 +209,7 @@ def test_whoever_makes_a_message_due_takes_it(rig: Rig, pool: DaemonThreads) -> 
     assert put_and_take(rig, header) == [[5, 6, 7]]
     assert not batch.done()
     rig.outgoing.end()
-    assert ids(batch.result(TIMEOUT_S)) == []
+    assert ids(batch.result(LIMIT_S)) == []
 
 
 def test_a_thread_that_waited_for_nothing_looks_after_what_now_waits(pool: DaemonThreads) -> None:
@@ -222,7 +219,7 @@ def test_a_thread_that_waited_for_nothing_looks_after_what_now_waits(pool: Daemo
     batch = sleeping(rig, pool)
     assert not put_and_take(rig, header)
     rig.now += LONGEST_HOLD_S
-    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+    assert ids(batch.result(LIMIT_S)) == [[5]]
 
 
 def test_a_thread_that_looked_after_what_waited_lately_is_not_woken_for_the_next(rig: Rig, pool: DaemonThreads) -> None:
@@ -232,7 +229,7 @@ def test_a_thread_that_looked_after_what_waited_lately_is_not_woken_for_the_next
     assert put_and_take(rig, header) is None
     assert rig.outgoing.is_asleep
     rig.outgoing.end()
-    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+    assert ids(batch.result(LIMIT_S)) == [[5]]
 
 
 def test_while_the_thread_sends_it_takes_what_is_put(rig: Rig) -> None:
@@ -269,7 +266,7 @@ def test_nobody_takes_what_is_put_just_as_the_thread_has_taken_what_is_before_it
             self._lock, self._is_next = Lock(), True
 
         def __enter__(self) -> None:
-            assert self._lock.acquire(timeout=TIMEOUT_S)
+            assert self._lock.acquire(timeout=LIMIT_S)
 
         def __exit__(self, *exc_info: object) -> None:
             self._lock.release()
@@ -292,13 +289,13 @@ def test_what_is_large_together_is_left_to_the_thread(rig: Rig, pool: DaemonThre
     rig.put(header, AT_ONCE_BYTES)
     batch = sleeping(rig, pool)
     assert put_and_take(rig, header) is None
-    assert ids(batch.result(TIMEOUT_S)) == [[4, 5]]
+    assert ids(batch.result(LIMIT_S)) == [[4, 5]]
 
 
 def test_what_is_large_is_left_to_the_thread(rig: Rig, pool: DaemonThreads) -> None:
     batch = sleeping(rig, pool)
     assert put_and_take(rig, stackable(), AT_ONCE_BYTES + 1) is None
-    assert ids(batch.result(TIMEOUT_S)) == [[1]]
+    assert ids(batch.result(LIMIT_S)) == [[1]]
 
 
 def test_where_all_are_back_as_many_are_due_as_went_last(rig: Rig, pool: DaemonThreads) -> None:
@@ -310,7 +307,7 @@ def test_where_all_are_back_as_many_are_due_as_went_last(rig: Rig, pool: DaemonT
     assert [put_and_take(rig, header) for _ in range(4)] == [None, [[6, 7]], None, [[8, 9]]]
     rig.outgoing.is_asleep = True
     rig.outgoing.end()
-    assert batch.result(TIMEOUT_S).is_last
+    assert batch.result(LIMIT_S).is_last
 
 
 def burst(rig: Rig, header: EncodedHeader) -> list[StreamExecution]:
@@ -329,7 +326,7 @@ def test_the_thread_is_woken_for_the_first_of_a_burst_and_sends_it_if_no_more_co
     rig.answer(*burst(rig, header))
     batch = sleeping(rig, pool)
     assert put_and_take(rig, header) is None
-    assert ids(batch.result(TIMEOUT_S)) == [[6]]
+    assert ids(batch.result(LIMIT_S)) == [[6]]
 
 
 def test_what_was_cancelled_is_neither_taken_nor_counted(rig: Rig, pool: DaemonThreads) -> None:
@@ -339,7 +336,7 @@ def test_what_was_cancelled_is_neither_taken_nor_counted(rig: Rig, pool: DaemonT
     assert taken_with(rig, execution) is None
     assert execution.flow is None
     rig.outgoing.end()
-    batch.result(TIMEOUT_S)
+    batch.result(LIMIT_S)
 
 
 def test_whoever_takes_leaves_the_end_to_the_thread(rig: Rig, pool: DaemonThreads) -> None:
@@ -348,7 +345,7 @@ def test_whoever_takes_leaves_the_end_to_the_thread(rig: Rig, pool: DaemonThread
     rig.outgoing.end()
     rig.outgoing.is_asleep = True
     put_and_take(rig, stackable())
-    while not batch.result(TIMEOUT_S).is_last:
+    while not batch.result(LIMIT_S).is_last:
         batch = pool.submit(rig.outgoing.take)
 
 
@@ -358,7 +355,7 @@ def test_they_go_where_so_many_wait_as_one_stack_may_have(rig: Rig, pool: Daemon
     batch = sleeping(rig, pool)
     rig.put(header)
     rig.put(header)
-    assert ids(batch.result(TIMEOUT_S)) == [[8, 9]]
+    assert ids(batch.result(LIMIT_S)) == [[8, 9]]
 
 
 def test_answers_let_go_what_waited_for_them(rig: Rig, pool: DaemonThreads) -> None:
@@ -367,7 +364,7 @@ def test_answers_let_go_what_waited_for_them(rig: Rig, pool: DaemonThreads) -> N
     rig.put(header)
     batch = sleeping(rig, pool)
     rig.answer(one, two)
-    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+    assert ids(batch.result(LIMIT_S)) == [[5]]
     rig.answer(three)
 
 
@@ -377,7 +374,7 @@ def test_what_was_cancelled_under_way_is_waited_for_no_more(rig: Rig, pool: Daem
     rig.put(header)
     batch = sleeping(rig, pool)
     rig.drop(one)
-    cancelled = batch.result(TIMEOUT_S)
+    cancelled = batch.result(LIMIT_S)
     assert (ids(cancelled), cancelled.cancels) == ([], [one.id])
     rig.drop(two)
     batch = rig.outgoing.take()
@@ -418,7 +415,7 @@ def test_nothing_waits_for_executions_of_another_header(rig: Rig, pool: DaemonTh
     rig.put(held)
     batch = sleeping(rig, pool)
     rig.put(other)
-    assert ids(batch.result(TIMEOUT_S)) == [[6]]
+    assert ids(batch.result(LIMIT_S)) == [[6]]
     rig.put(EncodedHeader(b""))
     assert rig.taken() == [[7]]
 
@@ -430,7 +427,7 @@ def test_nothing_waits_for_longer_than_a_moment(pool: DaemonThreads) -> None:
     rig.put(header)
     batch = sleeping(rig, pool)
     rig.now += LONGEST_HOLD_S
-    assert ids(batch.result(TIMEOUT_S)) == [[5]]
+    assert ids(batch.result(LIMIT_S)) == [[5]]
 
 
 def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: DaemonThreads) -> None:
@@ -442,7 +439,7 @@ def test_what_waits_goes_when_it_makes_a_message_of_a_good_size(rig: Rig, pool: 
     rig.put(header, 1)
     assert not batch.done()
     rig.put(header, 399)
-    assert ids(batch.result(TIMEOUT_S)) == [[12, 13, 14]]
+    assert ids(batch.result(LIMIT_S)) == [[12, 13, 14]]
 
 
 def test_each_that_waits_counts_with_its_own_size(rig: Rig, pool: DaemonThreads) -> None:
@@ -453,7 +450,7 @@ def test_each_that_waits_counts_with_its_own_size(rig: Rig, pool: DaemonThreads)
     rig.put(header, 600)
     batch = sleeping(rig, pool)
     rig.put(header, 399)
-    assert ids(batch.result(TIMEOUT_S)) == [[12, 13, 14]]
+    assert ids(batch.result(LIMIT_S)) == [[12, 13, 14]]
 
 
 def test_the_size_is_that_of_what_waits_and_not_of_what_was_sent(rig: Rig, pool: DaemonThreads) -> None:
@@ -473,7 +470,7 @@ def test_the_size_is_that_of_what_waits_and_not_of_what_was_sent(rig: Rig, pool:
     batch = sleeping(rig, pool)
     assert not batch.done()
     rig.put(header)
-    batch.result(TIMEOUT_S)
+    batch.result(LIMIT_S)
 
 
 def test_the_end_takes_along_what_waits_and_nothing_that_comes_later(rig: Rig) -> None:
@@ -497,10 +494,10 @@ def test_an_empty_queue_waits_for_whatever_comes(rig: Rig, pool: DaemonThreads) 
     for number, put in enumerate(puts, 1):
         batch = sleeping(rig, pool)
         put()
-        assert ids(batch.result(TIMEOUT_S)) == [[number]]
+        assert ids(batch.result(LIMIT_S)) == [[number]]
     batch = sleeping(rig, pool)
     rig.outgoing.end()
-    assert batch.result(TIMEOUT_S).is_last
+    assert batch.result(LIMIT_S).is_last
 
 
 def test_a_thread_that_is_called_comes_with_nothing_and_is_left_what_is_put_meanwhile(
@@ -508,13 +505,13 @@ def test_a_thread_that_is_called_comes_with_nothing_and_is_left_what_is_put_mean
 ) -> None:
     batch = sleeping(rig, pool)
     rig.outgoing.interrupt()
-    assert batch.result(TIMEOUT_S) == Shipment()
+    assert batch.result(LIMIT_S) == Shipment()
     assert put_and_take(rig, stackable()) is None
     assert rig.taken() == [[1]]
     batch = sleeping(rig, pool)
     assert not batch.done(), "it was called once"
     rig.outgoing.end()
-    assert batch.result(TIMEOUT_S).is_last
+    assert batch.result(LIMIT_S).is_last
 
 
 def test_the_repr_counts(rig: Rig) -> None:
@@ -532,7 +529,7 @@ def test_who_is_interrupted_while_it_falls_asleep_does_not_sleep(
         return False
 
     monkeypatch.setattr(rig.gathering, "is_recent", interrupt)
-    assert not pool.submit(rig.outgoing.take).result(TIMEOUT_S)
+    assert not pool.submit(rig.outgoing.take).result(LIMIT_S)
 
 
 def test_who_is_interrupted_as_it_tells_of_answers_holds_up_nobody(rig: Rig, pool: DaemonThreads) -> None:
@@ -541,15 +538,14 @@ def test_who_is_interrupted_as_it_tells_of_answers_holds_up_nobody(rig: Rig, poo
         rig.under_way(header := stackable(), 2)
         taking = sleeping(rig, pool)
         rig.put(header)
-        while not rig.outgoing.is_asleep:
-            sched_yield()
+        wait_until(lambda: rig.outgoing.is_asleep)  # noqa: B023 - called here
         with (
             suppress(KeyboardInterrupt),
             Interrupt(KeyboardInterrupt, steps, is_answered=True, within=(outgoing.__file__,)) as interrupt,
         ):
             rig.outgoing.answers_came()
         rig.outgoing.interrupt()
-        taking.result(TIMEOUT_S)
+        taking.result(LIMIT_S)
         rig = Rig()
         if interrupt.is_due:
             break
@@ -570,7 +566,7 @@ def test_who_is_interrupted_as_it_puts_holds_up_nobody_who_cancels(pool: DaemonT
             rig.outgoing.put(execution)
             rig.outgoing.wake()
         rig.drop(execution)
-        taking.result(TIMEOUT_S)
+        taking.result(LIMIT_S)
         if interrupt.is_due:
             break
         steps += 1

@@ -10,6 +10,7 @@ import pytest
 from tests.client.interrupt import Interrupt
 from tests.client.transport.endings import Endings, fail_if_called
 from tests.client.transport.session.fake_carrier import FakeCarrier, holds_up_nobody
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.executions import Outcome, OutputBytes
@@ -24,8 +25,6 @@ from inferwire_proto.inferwire.v1.inference_pb2 import (
     SessionRequest,
     SessionResponse,
 )
-
-TIMEOUT_S = 10
 
 
 class Interrupted(float):
@@ -42,14 +41,14 @@ def carrier() -> FakeCarrier:
 
 @pytest.fixture
 def stream(carrier: FakeCarrier) -> SessionStream:
-    return SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    return SessionStream(carrier, "fake", SessionHello(), LIMIT_S)
 
 
 def test_one_that_finds_no_thread_to_read_it_leaves_nothing_open(carrier: FakeCarrier) -> None:
     usual = threading.stack_size(1 << 46)
     try:
         with pytest.raises(RuntimeError, match="can't start new thread"):
-            SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+            SessionStream(carrier, "fake", SessionHello(), LIMIT_S)
     finally:
         threading.stack_size(usual)
     assert carrier.is_cancelled
@@ -60,7 +59,7 @@ def test_one_that_is_interrupted_as_it_is_greeted_leaves_nothing_open() -> None:
     carrier = FakeCarrier()
     carrier.incoming.get()
     with pytest.raises(KeyboardInterrupt):
-        SessionStream(carrier, "fake", SessionHello(), Interrupted(TIMEOUT_S))
+        SessionStream(carrier, "fake", SessionHello(), Interrupted(LIMIT_S))
     carrier.incoming.put(OSError("the end"))
     assert carrier.is_cancelled
     assert list(carrier.messages)[1:] == [], "the thread that sends is let go after the hello"
@@ -73,7 +72,7 @@ def test_whatever_ends_the_reading_thread_ends_the_stream(
     outcomes = Endings()
     stream.submit(StreamExecution((), outcomes.take), EncodedHeader(b""), 0)
     carrier.incoming.put(raised)
-    error = outcomes.get(timeout=TIMEOUT_S).error
+    error = outcomes.get(timeout=LIMIT_S).error
     assert isinstance(error, ov.InferwireError)
     assert (
         str(error)
@@ -95,8 +94,8 @@ def test_one_that_does_not_take_the_streams_end_keeps_it_from_nobody(
     for _ in range(2):
         stream.submit(StreamExecution((), raising), EncodedHeader(b""), 0)
     carrier.incoming.put(ov.ServerUnavailable("gone"))
-    assert [str(outcomes.get(timeout=TIMEOUT_S).error) for _ in range(2)] == ["gone", "gone"]
-    stream.close(TIMEOUT_S)
+    assert [str(outcomes.get(timeout=LIMIT_S).error) for _ in range(2)] == ["gone", "gone"]
+    stream.close(LIMIT_S)
     assert "could not be told" in caplog.text
 
 
@@ -116,8 +115,8 @@ def test_an_answer_that_one_execution_cannot_take_leaves_the_others_of_its_messa
     beside_it, behind_it = others
     results = [ExecutionResult(ids=[first.id, beside_it.id]), ExecutionResult(ids=[behind_it.id])]
     carrier.incoming.put(SessionResponse(results=results).SerializeToString())
-    assert str(bad.get(timeout=TIMEOUT_S).error) == "the answer came and could not be taken: MemoryError('no room')"
-    assert [good.get(timeout=TIMEOUT_S).error for _ in others] == [None, None]
+    assert str(bad.get(timeout=LIMIT_S).error) == "the answer came and could not be taken: MemoryError('no room')"
+    assert [good.get(timeout=LIMIT_S).error for _ in others] == [None, None]
     assert stream.is_open
 
 
@@ -152,8 +151,8 @@ def test_what_is_cancelled_just_as_it_is_sent_on_a_stream_that_has_ended_holds_u
             """Leave it so."""
 
     carrier = FakeCarrier(lambda message, went: None)
-    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
-    stream.close(TIMEOUT_S)
+    stream = SessionStream(carrier, "fake", SessionHello(), LIMIT_S)
+    stream.close(LIMIT_S)
     stream.submit(GivenUp((), fail_if_called), EncodedHeader(b""), 0)
     assert holds_up_nobody(stream)
 
@@ -174,7 +173,7 @@ def test_who_takes_an_answer_does_not_wait_for_what_was_cancelled(carrier: FakeC
     stream.cancel(cancelled)
     results = [ExecutionResult(ids=[each.id]) for each in (execution, cancelled)]
     carrier.incoming.put(SessionResponse(results=results).SerializeToString())
-    assert taken.get(timeout=TIMEOUT_S).error is None
+    assert taken.get(timeout=LIMIT_S).error is None
     assert holds_up_nobody(stream)
 
 
@@ -194,7 +193,7 @@ def test_what_one_thread_sends_is_overtaken_neither_by_its_cancelling_nor_by_wha
 
     begin_anew = [cancel_and_submit]
     carrier = FakeCarrier(send)
-    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    stream = SessionStream(carrier, "fake", SessionHello(), LIMIT_S)
     cancelled, other, anew = (StreamExecution((), fail_if_called) for _ in range(3))
     # Too large for whoever submits it, it waits, and goes with the next.
     stream.submit(cancelled, EncodedHeader(b""), AT_ONCE_BYTES + 1)
@@ -220,15 +219,15 @@ def interrupted_late(message: Pieces, went: list[int]) -> None:
 
 def test_whoever_is_interrupted_before_others_executions_went_ends_the_stream_and_takes_its_own_back() -> None:
     carrier = FakeCarrier(interrupted)
-    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    stream = SessionStream(carrier, "fake", SessionHello(), LIMIT_S)
     outcomes = Endings()
     # Too large for whoever submits it, it waits, and goes with the next.
     stream.submit(StreamExecution((), outcomes.take), EncodedHeader(b""), AT_ONCE_BYTES + 1)
     with pytest.raises(KeyboardInterrupt):
         stream.submit(StreamExecution((), fail_if_called), EncodedHeader(b""), 0)
     assert carrier.is_cancelled
-    assert isinstance(outcomes.get(timeout=TIMEOUT_S).error, ov.ServerUnavailable)
-    stream.close(TIMEOUT_S)
+    assert isinstance(outcomes.get(timeout=LIMIT_S).error, ov.ServerUnavailable)
+    stream.close(LIMIT_S)
 
 
 @pytest.mark.parametrize("send", [interrupted, interrupted_late])
@@ -237,7 +236,7 @@ def test_whoever_is_interrupted_where_nothing_of_others_is_lost_takes_its_own_ba
     send: Callable[[Pieces, list[int]], None], most_stacked: int
 ) -> None:
     carrier = FakeCarrier(send)
-    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    stream = SessionStream(carrier, "fake", SessionHello(), LIMIT_S)
     execution = StreamExecution((), fail_if_called)
     with pytest.raises(KeyboardInterrupt):
         stream.submit(execution, EncodedHeader(b"", most_stacked), 0)
@@ -247,7 +246,7 @@ def test_whoever_is_interrupted_where_nothing_of_others_is_lost_takes_its_own_ba
     assert SessionRequest.FromString(bytes(message)).cancels == [execution.id]
     carrier.incoming.put(SessionResponse(results=[ExecutionResult(ids=[execution.id])]).SerializeToString())
     assert holds_up_nobody(stream)
-    stream.close(TIMEOUT_S)
+    stream.close(LIMIT_S)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -258,7 +257,7 @@ def test_whoever_is_interrupted_before_it_takes_anything_takes_its_own_back_alon
     steps, within = 0, (session_stream.__file__, outgoing.__file__, gathering.__file__)
     while True:
         carrier = FakeCarrier()
-        stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+        stream = SessionStream(carrier, "fake", SessionHello(), LIMIT_S)
         outcomes = Endings()
         other, own = StreamExecution((), outcomes.take), StreamExecution((), Endings().take)
         stream.submit(other, EncodedHeader(b""), 0)
@@ -270,9 +269,9 @@ def test_whoever_is_interrupted_before_it_takes_anything_takes_its_own_back_alon
         sent = [id_ for each in message.executions for id_ in each.ids]
         assert sent == ([other.id] if message.cancels or not own.id else [other.id, own.id])
         carrier.incoming.put(SessionResponse(results=[ExecutionResult(ids=sent)]).SerializeToString())
-        assert outcomes.get(timeout=TIMEOUT_S).error is None
+        assert outcomes.get(timeout=LIMIT_S).error is None
         assert holds_up_nobody(stream), f"after {steps} steps"
-        stream.close(TIMEOUT_S)
+        stream.close(LIMIT_S)
         if interrupt.is_due:
             break
         steps += 1
@@ -281,7 +280,7 @@ def test_whoever_is_interrupted_before_it_takes_anything_takes_its_own_back_alon
 
 def test_whoever_is_interrupted_as_others_executions_went_leaves_them_what_they_wait_for() -> None:
     carrier = FakeCarrier(interrupted_late)
-    stream = SessionStream(carrier, "fake", SessionHello(), TIMEOUT_S)
+    stream = SessionStream(carrier, "fake", SessionHello(), LIMIT_S)
     outcomes = Endings()
     execution = StreamExecution((), outcomes.take)
     stream.submit(execution, EncodedHeader(b""), AT_ONCE_BYTES + 1)
@@ -289,5 +288,5 @@ def test_whoever_is_interrupted_as_others_executions_went_leaves_them_what_they_
         stream.submit(StreamExecution((), fail_if_called), EncodedHeader(b""), 0)
     assert not carrier.is_cancelled
     carrier.incoming.put(SessionResponse(results=[ExecutionResult(ids=[execution.id])]).SerializeToString())
-    assert outcomes.get(timeout=TIMEOUT_S).error is None
-    stream.close(TIMEOUT_S)
+    assert outcomes.get(timeout=LIMIT_S).error is None
+    stream.close(LIMIT_S)

@@ -8,7 +8,8 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
-from tests.client.transport.session.peer import TIMEOUT_S, Peer, Place
+from tests.client.transport.session.peer import Peer, Place
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.session.socket_carrier import SocketCarrier
@@ -41,7 +42,7 @@ def test_a_server_that_asks_is_answered(open_peer: Callable[..., Peer]) -> None:
     assert peer.next() == (Kind.PONG, b"")
     is_answered.set()
     for thread in (asking, reading):
-        thread.join(TIMEOUT_S)
+        thread.join(LIMIT_S)
 
 
 def test_a_silent_server_is_asked_and_then_waited_for(open_peer: Callable[..., Peer]) -> None:
@@ -55,7 +56,7 @@ def test_a_silent_server_is_asked_and_then_waited_for(open_peer: Callable[..., P
         peer.say(Kind.PONG)
     peer.say(Kind.MESSAGE, b"late")
 
-    assert answers.get(timeout=TIMEOUT_S) == b"late"
+    assert answers.get(timeout=LIMIT_S) == b"late"
 
 
 def test_a_server_that_does_not_answer_is_lost(open_peer: Callable[..., Peer]) -> None:
@@ -83,7 +84,7 @@ def test_a_server_that_reads_nothing_is_lost(open_peer: Callable[..., Peer], by_
 
     threading.Thread(target=receive, daemon=True).start()
 
-    assert "was lost: " in errors.get(timeout=TIMEOUT_S)
+    assert "was lost: " in errors.get(timeout=LIMIT_S)
 
 
 def test_where_nobody_listens_nothing_is_carried(listen: Callable[[], Place]) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from tests.client.interrupt import Interrupt
-from tests.client.transport.session.peer import END, TIMEOUT_S, Peer, Place
+from tests.client.transport.session.peer import END, Peer, Place
 from tests.low_water import be_from_elsewhere, mark_beyond
+from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
 from inferwire.transport.session.carriers import Pieces
@@ -70,7 +71,7 @@ def test_a_thread_that_sends_waits_for_no_room_and_what_is_left_goes_before_all_
 
     sending = threading.Thread(target=send, daemon=True)
     sending.start()
-    sending.join(TIMEOUT_S)
+    sending.join(LIMIT_S)
     assert not sending.is_alive(), "it waits for room"
     peer.outgoing.put((b"the writing thread's",))
 
@@ -81,7 +82,7 @@ def test_a_thread_that_sends_waits_for_no_room_and_what_is_left_goes_before_all_
 
 def test_a_message_for_which_there_is_room_again_goes_behind_what_is_left(open_peer: Callable[..., Peer]) -> None:
     peer = open_peer()
-    assert peer.is_idle.wait(TIMEOUT_S)
+    assert peer.is_idle.wait(LIMIT_S)
     peer.may_write.clear()
     large = bytes(range(256)) * (64 << 12)
     peer.carrier.send((large,), [])
@@ -110,7 +111,7 @@ def test_what_another_thread_sends_goes_behind_what_the_writing_thread_is_sendin
 def test_a_message_that_finds_no_room_at_all_waits_for_it(open_peer: Callable[..., Peer]) -> None:
     """A Unix socket takes all of a small one or nothing."""
     peer = open_peer()
-    assert peer.is_idle.wait(TIMEOUT_S)
+    assert peer.is_idle.wait(LIMIT_S)
     sent: list[bytes] = []
     while not peer.is_woken.is_set() and len(sent) < 1 << 16:
         sent.append(b"%4096d" % len(sent))
@@ -168,12 +169,11 @@ def test_who_receives_sleeps_until_a_good_part_of_a_large_message_has_come(
     threading.Thread(target=lambda: messages.put(bytes(next(peer.received()))), daemon=True).start()
     peer.socket.sendall(framed[:100_000])
     if peer.socket.family == socket.AF_INET:
-        own_name, until = peer.socket.getsockname(), time.monotonic() + TIMEOUT_S
-        while mark_beyond(own_name) != MOST_BYTES:
-            assert time.monotonic() < until
+        own_name = peer.socket.getsockname()
+        wait_until(lambda: mark_beyond(own_name) == MOST_BYTES)
     peer.socket.sendall(framed[100_000 : -LEAST_BYTES - 1])
     peer.socket.sendall(framed[-LEAST_BYTES - 1 :])
-    assert messages.get(timeout=TIMEOUT_S) == content
+    assert messages.get(timeout=LIMIT_S) == content
 
 
 def test_the_error_that_ends_it_is_raised(open_peer: Callable[..., Peer]) -> None:
@@ -211,13 +211,13 @@ def test_what_comes_is_read_while_a_message_waits_to_be_sent(open_peer: Callable
     threading.Thread(target=lambda: [answers.put(bytes(next(received))) for _ in range(2)], daemon=True).start()
     peer.say(Kind.PING)
     peer.say(Kind.MESSAGE, b"one")
-    assert answers.get(timeout=TIMEOUT_S) == b"one"
+    assert answers.get(timeout=LIMIT_S) == b"one"
 
     # Silence for longer than it would ask after.
     time.sleep(0.2)
     peer.say(Kind.MESSAGE, b"two")
 
-    assert answers.get(timeout=TIMEOUT_S) == b"two"
+    assert answers.get(timeout=LIMIT_S) == b"two"
     assert peer.next() == (Kind.MESSAGE, bytes(64 << 20))
 
 
@@ -240,7 +240,7 @@ def test_a_cancel_ends_whoever_receives_and_whoever_sends(open_peer: Callable[..
     receiving.start()
     peer.carrier.cancel()
     for thread in (sending, receiving):
-        thread.join(TIMEOUT_S)
+        thread.join(LIMIT_S)
 
     assert not sending.is_alive()
     assert isinstance(errors.get_nowait(), ov.ServerUnavailable)
@@ -297,7 +297,7 @@ def test_who_is_interrupted_as_it_sends_has_sent_a_whole_message_or_nothing_or_i
     open_peer: Callable[..., Peer], message: bytes, error: type[BaseException]
 ) -> None:
     def get_ready(peer: Peer) -> None:
-        assert peer.is_idle.wait(TIMEOUT_S)  # else it would leave the message to the thread that is still writing
+        assert peer.is_idle.wait(LIMIT_S)  # else it would leave the message to the thread that is still writing
 
     for peer, went in _interrupted_sends(open_peer, message, get_ready, error):
         try:
@@ -332,7 +332,7 @@ def test_who_is_interrupted_as_it_receives_is_told_so(open_peer: Callable[..., P
 @pytest.mark.parametrize("listen", ["Unix"], indirect=True)
 def test_a_unix_socket_holds_more_than_it_does_by_itself(open_peer: Callable[..., Peer]) -> None:
     peer, large, went = open_peer(), bytes(64 << 20), list[int]()
-    assert peer.is_idle.wait(TIMEOUT_S)
+    assert peer.is_idle.wait(LIMIT_S)
     here, there = socket.socketpair(socket.AF_UNIX)
     with here, there:
         here.setblocking(False)
@@ -345,7 +345,7 @@ def test_a_unix_socket_holds_more_than_it_does_by_itself(open_peer: Callable[...
 
 def test_who_is_interrupted_before_half_a_message_is_accounted_for_ends_it(open_peer: Callable[..., Peer]) -> None:
     peer, large = open_peer(), bytes(range(256)) * (64 << 10)
-    assert peer.is_idle.wait(TIMEOUT_S)
+    assert peer.is_idle.wait(LIMIT_S)
 
     class Uncounted(list[int]):
         """What went, which nobody comes to read."""

@@ -7,8 +7,9 @@ import ssl
 from contextlib import suppress
 
 import pytest
-from tests.client.transport.session.peer import TIMEOUT_S, Place, Tls, swallowed
+from tests.client.transport.session.peer import Place, Tls, swallowed
 from tests.daemon_threads import DaemonThreads
+from tests.waiting import LIMIT_S
 
 import inferwire as ov
 from inferwire.transport.session.socket_carrier import SocketCarrier
@@ -26,7 +27,7 @@ def test_a_server_that_is_not_trusted_gets_nothing(tls: Tls) -> None:
         with pytest.raises(ssl.SSLCertVerificationError):
             place.connect()
         # It is told why.
-        assert "UNKNOWN_CA" in str(accepted.exception(TIMEOUT_S))
+        assert "UNKNOWN_CA" in str(accepted.exception(LIMIT_S))
 
 
 def test_a_certificate_for_another_host_is_not_taken(tls: Tls) -> None:
@@ -35,7 +36,7 @@ def test_a_certificate_for_another_host_is_not_taken(tls: Tls) -> None:
         accepted = beside.submit(place.accept)
         with pytest.raises(ssl.SSLCertVerificationError, match=r"127\.0\.0\.2"):
             place.connect()
-        assert accepted.exception(TIMEOUT_S)
+        assert accepted.exception(LIMIT_S)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_what_speaks_no_tls_is_not_spoken_to(tls: Tls, answer: bytes, error: typ
         said = beside.submit(serve)
         with pytest.raises(error):
             place.connect()
-        assert frames.PREFACE not in said.result(TIMEOUT_S)
+        assert frames.PREFACE not in said.result(LIMIT_S)
 
 
 def test_bytes_that_the_peer_has_not_sent_end_it(tls: Tls) -> None:
@@ -123,9 +124,9 @@ def test_nothing_that_is_said_can_be_read_on_the_way(tls: Tls) -> None:
             return said
 
         said = beside.submit(serve)
-        carrier = SocketCarrier(listener.getsockname(), Timeouts(socket_s=TIMEOUT_S), tls.client)
+        carrier = SocketCarrier(listener.getsockname(), Timeouts(socket_s=LIMIT_S), tls.client)
         carrier.start(iter([(b"a secret",)]), lambda: None)
-        assert said.result(TIMEOUT_S).startswith(frames.PREFACE)
+        assert said.result(LIMIT_S).startswith(frames.PREFACE)
         assert frames.PREFACE not in seen
         assert b"a secret" not in seen
         list(swallowed(carrier.receive()))

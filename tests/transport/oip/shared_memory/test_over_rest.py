@@ -9,7 +9,8 @@ import httpx
 import numpy as np
 import pytest
 import tritonclient.http as triton_http
-from tests.transport.oip.shared_memory.triton_caller import LIMIT_S, ROW, Caller, content, fill
+from tests.transport.oip.shared_memory.triton_caller import ROW, Caller, content, fill
+from tests.waiting import LIMIT_S
 
 
 async def test_a_job_may_use_it(new_caller: Callable[[ModuleType], Caller], addresses: dict[ModuleType, str]) -> None:

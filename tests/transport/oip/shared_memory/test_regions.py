@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-from tests.transport.oip.shared_memory.triton_caller import LIMIT_S, PREFIX, ROW, SIZE, Caller, content, fill
+from tests.transport.oip.shared_memory.triton_caller import PREFIX, ROW, SIZE, Caller, content, fill
+from tests.waiting import LIMIT_S, until
 
 from inferwire_server.engine.fake_backend import FakeModel
 from inferwire_server.settings import Settings
@@ -42,12 +43,6 @@ def is_mapped(key: str) -> bool:
 def is_served(key: str) -> bool:
     """Whether the server looks at a segment that this process, which it is in, has made as well."""
     return Path("/proc/self/maps").read_text().count(f"/dev/shm{key}") > 1
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():
-            await asyncio.to_thread(int)
 
 
 async def test_the_extension_is_listed(caller: Caller) -> None:

@@ -12,7 +12,8 @@ import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 import tritonclient.utils.shared_memory as shm
-from tests.transport.oip.shared_memory.triton_caller import LIMIT_S, ROW, Caller, content, fill
+from tests.transport.oip.shared_memory.triton_caller import ROW, Caller, content, fill
+from tests.waiting import LIMIT_S
 from tritonclient.utils import serialize_byte_tensor
 
 

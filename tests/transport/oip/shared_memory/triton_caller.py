@@ -17,7 +17,6 @@ from tritonclient.utils import InferenceServerException
 PREFIX = "inferwire_test_"
 ROW = np.arange(4, dtype=np.float32).reshape(1, 4)
 SIZE = 64
-LIMIT_S = 30.0
 
 
 @dataclass
