@@ -1,4 +1,4 @@
-"""Settings for every test, such as that signals have their usual effect, and fixtures of several folders."""
+"""Settings for every test, such as how long it may take, and fixtures of several folders."""
 
 import asyncio
 import gc
@@ -15,6 +15,7 @@ import pytest
 import trustme
 from hypothesis import HealthCheck, settings
 from tests.busy_threads import BusyThreads
+from tests.waiting import limited
 
 # A process that a shell starts in the background ignores the first two, and one that nohup starts the third; so would
 # the processes that it starts.
@@ -31,6 +32,24 @@ def pytest_collection_finish() -> None:
     """Exempt the tests themselves, which are ten thousand, from garbage collection: each run would visit them all."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_setup() -> Generator[None]:
+    with limited():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call() -> Generator[None]:
+    with limited():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    with limited():
+        return (yield)
 
 
 @pytest.fixture

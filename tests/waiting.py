@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from time import monotonic, sleep
 
 LIMIT_S = 60
 """How long anything may take; only something that hangs reaches it."""
+
+TEST_LIMIT_S = 300
+"""How long a test may take: far longer than any does, and than each of its waits may."""
+
+AGAIN_S = 10
+"""How long each wait of its end may take from then on."""
 
 PAUSE_S = 0.001
 
@@ -36,3 +44,23 @@ def _looks(holds: Callable[[], object]) -> Generator[None]:
     while not holds():
         assert monotonic() < give_up, f"it does not come about within {LIMIT_S} s"
         yield
+
+
+@contextmanager
+def limited() -> Generator[None]:
+    """Have each wait fail from some time on, so that a test that waits in vain fails and the run goes on.
+
+    pytest-timeout would interrupt the first wait alone: the end of an executor, say, would then wait without end.
+    """
+
+    def fail(*_: object) -> None:
+        # Both event loops end by it; uvloop would go on after what `pytest.fail` raises.
+        raise SystemExit(f"it hangs: it is not over within {TEST_LIMIT_S} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, TEST_LIMIT_S, AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -127,7 +127,6 @@ def test_a_folder_without_photos_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("little_memory")
-@pytest.mark.timeout(60, method="signal")
 def test_a_pipe_or_a_device_is_no_photo(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.png")
     (tmp_path / "b.png").symlink_to("/dev/zero")

@@ -54,7 +54,6 @@ def test_one_that_is_not_written_whole_is_not_there(tmp_path: Path, before: byte
     assert [each.read_bytes() for each in tmp_path.iterdir()] == ([before] if before else [])
 
 
-@pytest.mark.timeout(60, method="signal")
 def test_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)

@@ -1,10 +1,8 @@
-"""A time limit for every test, and models of a fake server: each test ends the executions itself."""
+"""Models of a fake server: each test ends the executions itself."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,49 +14,6 @@ from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import Timings
 from inferwire.transport.fake_transport import FakeExecution, FakeOutput, FakeTransport
 from inferwire_proto.element_types import BY_NAME
-
-LIMIT_S = 60.0
-"""How long a test may take: all of them are over in a few seconds."""
-
-AGAIN_S = 10.0
-"""How long each wait of its end may take from then on."""
-
-
-@contextmanager
-def limited() -> Generator[None]:
-    """Have each wait fail from some time on, so that a test that waits in vain fails and the run goes on.
-
-    pytest-timeout would interrupt the first wait alone: the end of an executor, say, would then wait without end.
-    """
-
-    def fail(*_: object) -> None:
-        pytest.fail(f"it hangs: it is not over within {LIMIT_S:g} s")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT_S, AGAIN_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-@pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_setup() -> Generator[None]:
-    with limited():
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_call() -> Generator[None]:
-    with limited():
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_teardown() -> Generator[None]:
-    with limited():
-        return (yield)
 
 
 def port(name: str, element_type: inferwire.Type, shape: list[Any], kind: str) -> PortDescription:

@@ -110,7 +110,6 @@ def test_a_memfd_of_another_name_is_refused(make_file: MakeFile) -> None:
     assert "is something else, expected a memfd named 'inferwire'" in sentence
 
 
-@pytest.mark.timeout(60, method="signal")
 def test_another_kind_of_file_is_refused_and_not_opened(tmp_path: Path) -> None:
     """To open a pipe for reading would wait for somebody who writes."""
     reading, writing = os.pipe()

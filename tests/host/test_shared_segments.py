@@ -110,7 +110,6 @@ def test_it_is_mapped_for_as_long_as_it_is_looked_at(segments: SharedSegments, f
         ("demo_" + "x" * 255, Code.INVALID_INPUT, "Unable to open shared memory region: 'demo_xxx"),
     ],
 )
-@pytest.mark.timeout(60, method="signal")
 def test_other_keys_are_refused(segments: SharedSegments, folder: Path, key: str, code: Code, sentence: str) -> None:
     (folder / "demo_link").symlink_to("demo_one")
     (folder / "demo_folder").mkdir()

@@ -53,7 +53,6 @@ def test_what_is_no_list_of_labels_is_named(tmp_path: Path, name: str, text: str
     assert caught.value.message.startswith(f"{tmp_path.name}/inferwire.toml: labels {expected}")
 
 
-@pytest.mark.timeout(20, method="signal")
 @pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize(
     ("name", "reason"),

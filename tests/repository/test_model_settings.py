@@ -228,7 +228,6 @@ def test_what_is_no_toml_is_said_to_be_none(tmp_path: Path, content: bytes) -> N
 
 
 @pytest.mark.usefixtures("little_memory")
-@pytest.mark.timeout(20, method="signal")
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_what_is_no_file_is_said_to_be_no_settings_and_not_waited_for(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "inferwire.toml"

@@ -114,7 +114,6 @@ def test_the_folder_of_one_model_may_be_the_repository(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("little_memory")
-@pytest.mark.timeout(20, method="signal")
 @pytest.mark.parametrize("kind", ["folder", "link to nothing", "no end", "pipe", "no text"])
 def test_one_that_cannot_be_read_fails_its_model(tmp_path: Path, kind: str) -> None:
     file = model(tmp_path) / "config.pbtxt"

@@ -13,9 +13,6 @@ import pytest
 
 from inferwire_proto.host.bounded_files import read_bounded
 
-pytestmark = pytest.mark.timeout(60, method="signal")
-"""Who waits for a pipe for ever fails, and does not end the run."""
-
 
 def why_not(read: Callable[[], bytes]) -> str:
     with pytest.raises(OSError) as caught:  # noqa: PT011 - what it says is looked at
