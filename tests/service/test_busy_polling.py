@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 from tests.service.echoing import a_model, an_inference
-from tests.waiting import LIMIT_S
+from tests.waiting import LIMIT_S, a_turn
 
 from inferwire_server.from_settings import busy_poll_s
 from inferwire_server.server import Composition
@@ -52,7 +52,8 @@ class Rig:
     async def looks(self) -> int:
         """Count how often the loop looks for what has come while nothing does."""
         before = self.clock.asked
-        await asyncio.sleep(0.01)
+        for _ in range(10):
+            await a_turn()
         return self.clock.asked - before
 
 

@@ -43,10 +43,10 @@ async def test_a_job_without_a_priority_has_its_model_s(serving: Serving, tmp_pa
 @pytest.mark.parametrize(
     ("text", "named_s", "limit_s"),
     [
-        ("", None, 9.0),
-        ("time_limit_s = 4", None, 4.0),
-        ("time_limit_s = 4", 20.0, 20.0),
-        ("time_limit_s = 4", 1.0, 1.0),
+        ("", None, 900.0),
+        ("time_limit_s = 400", None, 400.0),
+        ("time_limit_s = 400", 2000.0, 2000.0),
+        ("time_limit_s = 400", 100.0, 100.0),
     ],
 )
 async def test_a_job_without_a_time_limit_has_its_model_s_or_the_server_s(
@@ -55,13 +55,13 @@ async def test_a_job_without_a_time_limit_has_its_model_s_or_the_server_s(
     (tmp_path / "m").mkdir()
     (tmp_path / "m/inferwire.toml").write_text(text)
     model = a_model(is_open=False)
-    async with serving(model, time_limit_s=9.0) as server:
+    async with serving(model, time_limit_s=900.0) as server:
         call = asyncio.ensure_future(server.services.inference.infer(an_inference(timeout_s=named_s)))
         await asyncio.to_thread(model.gate.wait_held, 1)
-        leap(limit_s - 0.5)
+        leap(limit_s - 50)
         await asyncio.sleep(0.01)
         assert not call.done()
-        leap(1)
+        leap(100)
         job = await asyncio.wait_for(call, LIMIT_S)
         assert job.state is JobState.EXPIRED
         assert f"the time limit of {limit_s:g} s passed" in str(job.error)

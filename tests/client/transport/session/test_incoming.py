@@ -193,31 +193,45 @@ def test_what_nobody_waits_for_comes_to_the_reading_thread(line: Line) -> None:
     assert line.comes_to_the_reader()
 
 
-def test_the_reading_thread_stands_by_for_no_longer_than_a_moment() -> None:
-    line = Line(stand_by_s=0.01)
-    line.stand_by()
-    assert line.comes_to_the_reader()
-    assert not line.incoming.stands_by
-
-
 class Ticks(SimpleQueue[Empty | None]):
-    """Where the reading thread waits while it stands by. Its time-outs come where the test says so."""
+    """Where the reading thread waits while it stands by. Its time-outs come where the test says so.
+
+    Attributes:
+        gets: How often it has waited.
+        timeout_s: For how long it is to wait.
+    """
 
     def __init__(self) -> None:
         self.gets = 0
+        self.timeout_s: float | None = None
 
     def get(self, block: bool = True, timeout: float | None = None) -> None:
         """Give what is put, or raise it."""
-        del block, timeout
+        del block
         self.gets += 1
+        self.timeout_s = timeout
         got = super().get()
         if got is not None:
             raise got
 
 
-def test_the_reading_thread_stands_by_for_as_long_as_threads_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> Ticks:
     ticks = Ticks()
     monkeypatch.setattr(incoming, "SimpleQueue", lambda: ticks)
+    return ticks
+
+
+def test_the_reading_thread_stands_by_for_no_longer_than_a_moment(ticks: Ticks) -> None:
+    line = Line(stand_by_s=0.01)
+    line.stand_by()
+    ticks.put(Empty())
+    assert line.comes_to_the_reader()
+    assert not line.incoming.stands_by
+    assert ticks.timeout_s == 0.01
+
+
+def test_the_reading_thread_stands_by_for_as_long_as_threads_wait(ticks: Ticks) -> None:
     line = Line()
     line.stand_by()
     line.submit(b"in flight")
