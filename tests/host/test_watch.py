@@ -24,12 +24,20 @@ from inferwire_server.core.versions import Latest
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.errors import ServingError
+from inferwire_server.host import watch as watch_module
 from inferwire_server.host.watch import changes_in, changes_of, follow
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.loader import Loader
 from inferwire_server.repository.no_repository import NoRepository
 from inferwire_server.tallies import Tallies
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have changes told sooner: nothing here writes for long."""
+    monkeypatch.setattr(watch_module, "_QUIET_MS", 100)
+    monkeypatch.setattr(watch_module, "_LOOK_S", 0.1)
 
 
 @asynccontextmanager
@@ -197,7 +205,7 @@ async def test_a_name_that_is_not_utf_8_may_come_while_the_system_watches(tmp_pa
 
     def folders() -> set[Path]:
         looks.append(None)
-        if len(looks) == 4:  # three as the watch begins, and then one every second
+        if len(looks) == 4:  # three as the watch begins, and then one at every look
             (tmp_path / os.fsdecode(b"\xe8")).touch()
         return {tmp_path}
 

@@ -17,6 +17,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 from structlog.testing import capture_logs
 from tests.transport.session.carriers import Ended, GrpcStream, SocketStream
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
@@ -257,12 +258,14 @@ async def never() -> AsyncIterator[bytes]:
 
 
 async def test_nothing_of_a_message_is_waited_for_before_the_key(channel: grpc.aio.Channel) -> None:
+    calls: dict[str, Any] = {}
     for method in methods():
         if method.full_name not in KEYLESS_CALLS:
             service, _, name = method.full_name.rpartition(".")
             make: Any = channel.stream_stream if method.server_streaming else channel.stream_unary
-            call = make(f"/{service}/{name}")(never(), timeout=20)
-            assert await call.code() is grpc.StatusCode.UNAUTHENTICATED, method.full_name
+            calls[method.full_name] = make(f"/{service}/{name}")(never(), timeout=LIMIT_S)
+    for name, call in calls.items():
+        assert await call.code() is grpc.StatusCode.UNAUTHENTICATED, name
 
 
 @pytest.mark.parametrize("name", sorted(KEYLESS_CALLS))
