@@ -12,7 +12,7 @@ from tests.certificates import Authority
 from tests.client.transport.session.peer import END, Peer, Place, Tls, swallowed
 from tests.waiting import LIMIT_S
 
-from inferwire.transport.session import socket_carrier
+from inferwire.transport.session import shared_socket
 from inferwire.transport.session.socket_waits import WaitsBeforeCalls
 
 
@@ -32,7 +32,7 @@ def listen(
     """Listen at a port or at a file, for carriers that wait as Linux's do or as macOS's do."""
     way, _, system = request.param.partition(", ")
     if system:
-        monkeypatch.setattr(socket_carrier, "WAITS", WaitsBeforeCalls)
+        monkeypatch.setattr(shared_socket, "WAITS", WaitsBeforeCalls)
 
     def listen_() -> Place:
         if way != "Unix":
