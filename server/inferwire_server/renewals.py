@@ -11,7 +11,8 @@ from pathlib import Path
 import structlog
 
 from inferwire_server.host.api_key_file import read_api_keys
-from inferwire_server.host.watch import changes_of, follow
+from inferwire_server.host.follow import follow
+from inferwire_server.host.watch import changes_of
 from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
 from inferwire_server.transport.tls import Tls

@@ -18,7 +18,8 @@ from inferwire_server.core.version_states import VersionState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.from_settings import check
 from inferwire_server.host.control_groups import OWN_GROUPS
-from inferwire_server.host.watch import changes_in, follow
+from inferwire_server.host.follow import follow
+from inferwire_server.host.watch import changes_in
 from inferwire_server.metrics.server import of_renewals
 from inferwire_server.renewals import Renewals
 from inferwire_server.service import AccessService

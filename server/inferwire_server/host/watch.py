@@ -9,18 +9,12 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
 from contextlib import aclosing, suppress
-from errno import EIO
 from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-import structlog
 import watchfiles
-
-from inferwire_server.errors import is_lack_of_files
-
-log = structlog.stdlib.get_logger()
 
 _QUIET_MS = 400
 """How long nothing may change before a change is told, so that a copy has most often ended."""
@@ -28,19 +22,10 @@ _QUIET_MS = 400
 _LOOK_S = 1.0
 """How long to wait between two looks at a file."""
 
-_AGAIN_S = 10.0
-"""How long to wait after a watch that failed, and between two renewals meanwhile; and after a renewal that failed for a
-passing reason."""
-
 
 async def for_a_look() -> None:
     """Wait until files may be looked at again."""
     await asyncio.sleep(_LOOK_S)
-
-
-async def for_another_watch() -> None:
-    """Wait until a watch that has failed may be tried again."""
-    await asyncio.sleep(_AGAIN_S)
 
 
 async def changes_of(
@@ -232,58 +217,3 @@ def _watched(below: _Below, roots: Collection[Path]) -> AsyncGenerator[object, N
         # Otherwise a watch that the system refuses, for example because its limit is reached, would be silent as well.
         ignore_permission_denied=False,
     )
-
-
-async def follow(
-    changes: Callable[[], AsyncGenerator[object, None]],
-    renew: Callable[[], Awaitable[object]],
-    failure: str,
-    wait: Callable[[], Awaitable[object]] = for_another_watch,
-) -> None:
-    """Renew what is served after every change; if that fails, the log says so, and why.
-
-    `changes` may fail, too: it is begun anew after a while, and until it tells again, what is served is renewed whether
-    there was a change or not. A renewal that fails for a passing reason, for example because no more files can be
-    opened, is tried again after a while. No further change may follow, and a caller that has brought such a failure
-    about must not keep a key that was taken away.
-    """
-    told = ""
-    while True:
-        try:
-            async with aclosing(changes()) as watch:
-                async for _ in watch:
-                    told = ""
-                    while await _try(renew, failure):
-                        await wait()
-        except Exception as error:  # noqa: BLE001 - what serves serves on, and its files are read again anyway
-            reason = _why(error)
-            if reason != told:
-                log.error("changes are not seen at once", reason=reason, looks_every_s=_AGAIN_S)
-            told = reason
-        await wait()
-        await _try(renew, failure)
-
-
-async def _try(renew: Callable[[], Awaitable[object]], failure: str) -> bool:
-    """Renew, and say whether to try again though nothing changes."""
-    try:
-        await renew()
-    except Exception as error:  # noqa: BLE001 - what serves serves on, and the next change is followed again
-        log.error(failure, reason=str(error))
-        return _passes(error) or _passes(error.__cause__)
-    return False
-
-
-def _passes(error: BaseException | None) -> bool:
-    """Whether an error passes without a change of any file: no more can be opened, or a disk has failed."""
-    return is_lack_of_files(error) or (isinstance(error, OSError) and error.errno == EIO)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
-        return str(error)
-    if isinstance(error, ExceptionGroup):
-        return "; ".join(map(str, cast("ExceptionGroup[Exception]", error).exceptions))
-    # The library's own error, which it does not export, is one of these, and so is the system's limit.
-    advice = "if it is the system's limit, raise fs.inotify.max_user_watches and fs.inotify.max_user_instances"
-    return f"{error}; {advice}" if isinstance(error, RuntimeError | OSError) else f"{type(error).__name__}: {error}"
