@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -66,6 +67,10 @@ async def until(catalogue: Catalogue, holds: Callable[[], bool]) -> None:
 def write(root: Path, version: int, content: str) -> None:
     (root / "m" / str(version)).mkdir(parents=True, exist_ok=True)
     (root / "m" / str(version) / "model.onnx").write_text(content)
+
+
+def device_of(folder: Path) -> int:
+    return folder.stat().st_dev
 
 
 def changes_at(root: Path) -> AsyncGenerator[object, None]:
@@ -211,6 +216,44 @@ async def test_a_name_that_is_not_utf_8_may_come_while_the_system_watches(tmp_pa
         await anext(changes)
         await anext(changes)
         await told_of(changes, (tmp_path / "file").touch)
+
+
+async def test_what_other_machines_change_is_told_though_the_system_does_not_report_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def awatch(*_: Path, **_options: object) -> AsyncGenerator[object, None]:
+        """Report nothing, as the system does of other machines' changes."""
+        while True:
+            await asyncio.sleep(0)
+            yield set[object]()
+
+    monkeypatch.setattr(watchfiles, "awatch", awatch)
+    write(tmp_path, 1, "first")
+    shared = {device_of(tmp_path)}
+    changes = changes_in(Repository(tmp_path, Latest()).folders, lambda: shared, partial(asyncio.sleep, 0))
+    with capture_logs() as logs:
+        async with asyncio.timeout(30), aclosing(changes):
+            await anext(changes)
+            await told_of(changes, partial(write, tmp_path, 1, "changed"))
+            (tmp_path / "m" / "link").symlink_to("1")
+            await anext(changes)  # what is new is looked at from now on
+            await told_of(changes, partial(write, tmp_path, 2, "second"))
+    assert [line["event"] for line in logs] == ["changes by other machines are looked for"]
+
+
+async def test_a_folder_that_other_machines_change_may_lie_behind_a_link(tmp_path: Path) -> None:
+    with TemporaryDirectory(dir="/dev/shm") as volume:
+        shared = {device_of(Path(volume))}
+        assert device_of(tmp_path) not in shared
+        changes = changes_in(Repository(tmp_path, Latest()).folders, lambda: shared, partial(asyncio.sleep, 0))
+        with capture_logs() as logs:
+            async with asyncio.timeout(30), aclosing(changes):
+                await anext(changes)
+                assert logs == []
+                (tmp_path / "m").symlink_to(volume)
+                await anext(changes)  # it is looked at from now on
+                await told_of(changes, (Path(volume) / "file").touch)
+        assert [line["event"] for line in logs] == ["changes by other machines are looked for"]
 
 
 @pytest.mark.parametrize("is_link", [False, True])

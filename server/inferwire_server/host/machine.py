@@ -8,9 +8,7 @@ from shutil import disk_usage
 from tempfile import gettempdir
 
 from inferwire_server.host.control_groups import OWN_GROUPS, ControlGroups
-
-_MOUNTS = Path("/proc/self/mountinfo")
-"""What is mounted: a line for each, with the number of its device and, after a dash, its type."""
+from inferwire_server.host.mounts import is_in_memory
 
 
 def memory_bytes(groups: ControlGroups = OWN_GROUPS) -> int:
@@ -23,15 +21,5 @@ def free_temporary_bytes(groups: ControlGroups = OWN_GROUPS) -> int:
     """Say how much is free where temporary files are; if they are in memory, a quarter of the memory at most."""
     folder = Path(gettempdir())
     free = disk_usage(folder).free
-    return min(free, memory_bytes(groups) // 4) if _is_in_memory(folder) else free
-
-
-def _is_in_memory(folder: Path) -> bool:
-    """Whether a folder's files take memory: of that, more may be free than a container may have."""
-    device = folder.stat().st_dev
-    number = f"{os.major(device)}:{os.minor(device)}"
-    try:
-        mounts = [line.split() for line in _MOUNTS.read_text(errors="replace").splitlines()]
-    except OSError:
-        return False
-    return any(mount[2] == number and mount[mount.index("-") + 1] == "tmpfs" for mount in mounts)
+    # Of memory, more may be free than a container may have.
+    return min(free, memory_bytes(groups) // 4) if is_in_memory(folder) else free
