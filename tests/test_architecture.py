@@ -53,7 +53,7 @@ SERVER_FOLDERS = {
     "engine": "core bugs call_threads",
     "openvino_backend": "core engine.backend",
     "repository": "core engine open_inference",
-    "metrics": "core engine repository gil_thread tallies",
+    "metrics": "core host engine repository gil_thread tallies",
     "service": "core host engine repository call_threads gil_thread tallies",
     "transport": "core bugs",
     "transport.http": "core transport gil_thread",

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 
 from inferwire_server.gil_thread import GilThread
+from inferwire_server.metrics.process import ProcessMetrics
 
 
 class Metrics:
@@ -24,7 +25,8 @@ class Metrics:
         self._gil_thread = gil_thread
         self._sources = [*sources]
         self._of_process = CollectorRegistry()
-        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        self._of_process.register(ProcessMetrics())
+        for collector in (PlatformCollector, GCCollector):
             collector(registry=self._of_process)
 
     def add(self, source: Callable[[], Iterable[Metric]]) -> None:
