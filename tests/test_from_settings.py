@@ -39,6 +39,7 @@ CONTRADICTIONS = [
         Settings(allow_imports=True),
         "--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first",
     ),
+    (Settings(host=""), "--host is empty, expected an address, which for all interfaces is 0.0.0.0"),
     (Settings(http_port=9000, grpc_port=9000), "--http-port and --grpc-port are both 9000, expected two ports"),
     (
         Settings(tls_certificate=FILE),

@@ -76,6 +76,9 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         )
     if settings.allow_imports and not settings.allow_uploads:
         yield "--allow-imports is set without --allow-uploads, which it needs: a blob is uploaded first"
+    if not settings.host:
+        # As an unset variable of the shell gives it: to listen on all interfaces has to be asked for.
+        yield "--host is empty, expected an address, which for all interfaces is 0.0.0.0"
     if settings.http_port == settings.grpc_port != 0:
         yield f"--http-port and --grpc-port are both {settings.http_port}, expected two ports"
     if (settings.tls_certificate is None) != (settings.tls_key is None):

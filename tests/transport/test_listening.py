@@ -43,11 +43,6 @@ def test_a_name_with_an_address_of_ipv6_alone_is_listened_at() -> None:
         socket.create_connection(("::1", listener.getsockname()[1])).close()
 
 
-def test_every_interface_of_ipv4_is_what_no_host_means() -> None:
-    with closing(listen("HTTP", "", 0, shares_port=False)) as listener:
-        assert listener.getsockname()[0] == "0.0.0.0"
-
-
 @pytest.mark.parametrize("host", ["nowhere.invalid", "x" * 64])
 def test_a_name_that_is_none_is_one_sentence_in_either_question(host: str) -> None:
     with pytest.raises(CannotListen, match="there is no host of this name"):

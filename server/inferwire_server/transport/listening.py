@@ -55,12 +55,12 @@ def authority(host: str, port: int) -> str:
 
 
 def addresses_of(host: str, port: int) -> Sequence[Address]:
-    """Give the addresses of a host, or of all interfaces if it is empty, in the system's order.
+    """Give the addresses of a host, in the system's order.
 
     Raises:
         OSError: It has none. The number is the resolver's, which is negative.
     """
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return [Address(family, where) for family, *_, where in found]
 
 
