@@ -16,7 +16,7 @@ import pytest
 from inferwire_server.log_lines import LineHandler, let_nobody_wait
 
 PAGE = 4096
-LOST = "log lines were lost, since nobody read them in time: "
+LOST = "log lines were lost, since there was no room for them: "
 
 
 class Pipe:

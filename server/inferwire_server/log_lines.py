@@ -81,5 +81,5 @@ class LineHandler(logging.Handler):
 
 
 def _told(lost: int) -> logging.LogRecord:
-    sentence = f"log lines were lost, since nobody read them in time: {lost}"
+    sentence = f"log lines were lost, since there was no room for them: {lost}"
     return logging.LogRecord(__name__, logging.WARNING, "", 0, sentence, None, None)
