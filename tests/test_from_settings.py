@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from inferwire_server import from_settings
 from inferwire_server.engine.fake_backend import FakeBackend
 from inferwire_server.errors import ServingError
-from inferwire_server.from_settings import check, most_queued_bytes
+from inferwire_server.from_settings import check, keeping_terms, most_queued_bytes
 from inferwire_server.host.machine import memory_bytes
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
@@ -129,3 +130,13 @@ async def test_all_are_told_at_once_and_before_anything_else_is_looked_at() -> N
 def test_the_inputs_of_waiting_jobs_take_a_quarter_of_the_memory_of_all_workers_or_what_is_said_of_each() -> None:
     assert most_queued_bytes(Settings(workers=2)) == memory_bytes() // 8
     assert most_queued_bytes(Settings(workers=2, max_queued_mb=3)) == 3 << 20
+
+
+@pytest.mark.parametrize(("memory_mb", "most_mb"), [(64 << 10, 1024), (8 << 10, 1024), (1 << 10, 128)])
+def test_results_take_an_eighth_of_the_memory_of_all_workers_and_a_gibibyte_at_most(
+    monkeypatch: pytest.MonkeyPatch, memory_mb: int, most_mb: int
+) -> None:
+    monkeypatch.setattr(from_settings, "memory_bytes", lambda: memory_mb << 20)
+    assert keeping_terms(Settings()).most_bytes == most_mb << 20
+    assert keeping_terms(Settings(workers=2)).most_bytes == most_mb << 19
+    assert keeping_terms(Settings(workers=2, max_kept_results_mb=3)).most_bytes == 3 << 20

@@ -242,14 +242,15 @@ class Settings:
         ),
     ] = 60.0
     max_kept_results_mb: Annotated[
-        int,
+        int | None,
         WHOLE,
         Parameter(
             group=_QUEUE,
             validator=_POSITIVE,
-            help="Most memory for the results of finished jobs, in MiB; the oldest go first.",
+            help="Most memory for the results of finished jobs, in MiB; the oldest go first. By default 1024, or if "
+            "that is less, an eighth of the machine's memory, or of the container's.",
         ),
-    ] = 1024
+    ] = None
     max_sequences: Annotated[
         int,
         WHOLE,
