@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
-from tests.certificates import Authority
+from tests.certificates import Authority, Issued
 from tests.transport.key_kinds import KEYS_FOR_GRPC, certificate_for
 from tests.waiting import until
 
@@ -41,6 +41,13 @@ def shown(server: Composition) -> dict[str, float]:
         for sample in family.samples
         if sample.name in {"inferwire_renewal_refused", "inferwire_certificate_expiration_timestamp_seconds"}
     }
+
+
+def write(files: Issued, end: datetime) -> None:
+    """Write a certificate that ends then, and its key."""
+    key = KEYS_FOR_GRPC["ECDSA P-256"]()
+    files.certificate.write_bytes(certificate_for(key, end=end).public_bytes(Encoding.PEM))
+    files.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
 
 def end_of(certificate: Path) -> float:
@@ -75,9 +82,32 @@ async def test_files_that_cannot_be_used_are_seen_until_they_can(tmp_path: Path,
             await until(lambda: shown(server) == good | {refused: 1, name: before})
             file.write_bytes(content)
             await until(lambda: shown(server) == good | {name: before})
-            end, key = datetime(2040, 1, 1, tzinfo=UTC), KEYS_FOR_GRPC["ECDSA P-256"]()
-            issued.certificate.write_bytes(certificate_for(key, end=end).public_bytes(Encoding.PEM))
-            issued.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            end = datetime(2040, 1, 1, tzinfo=UTC)
+            write(issued, end)
             await until(lambda: shown(server) == good | {name: end.timestamp()})
             for task in tasks:
                 task.cancel()
+
+
+async def test_a_certificate_that_has_ended_is_warned_of_at_the_start_and_when_it_takes_the_place_of_a_good_one(
+    tmp_path: Path,
+) -> None:
+    files = Issued(tmp_path / "server.pem", tmp_path / "server.key")
+    now = datetime.now(UTC).replace(microsecond=0)
+    ended, good = now - timedelta(hours=1), now + timedelta(hours=1)
+    write(files, ended)
+    said: list[str] = []
+    with capture_logs() as logs:
+        async with compose(Settings(), FakeBackend({})) as server, asyncio.TaskGroup() as group:
+            renewals = renewals_of(server, Settings(), Tls(files.certificate, files.key))
+            tasks = [group.create_task(each) for each in renewals.follow()]
+            for end, event in ((good, "certificate renewed"), (ended, "the certificate has ended")):
+                await until(lambda: logs)
+                said += [line["event"] for line in logs]
+                logs.clear()
+                write(files, end)
+                await until(lambda event=event: logs and logs[-1]["event"] == event)
+            for task in tasks:
+                task.cancel()
+    assert said == ["the certificate has ended", "certificate renewed"]
+    assert logs[-1]["ended_at"] == ended.isoformat()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Generator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from time import time
 
 import structlog
 
@@ -66,6 +68,9 @@ class Renewals:
             is_other = await asyncio.to_thread(tls.renew)
         if is_other:
             log.info("certificate renewed")
+        ends_at = tls.ends_at
+        if ends_at is not None and ends_at < time():
+            log.warning("the certificate has ended", ended_at=datetime.fromtimestamp(ends_at, UTC).isoformat())
 
     @contextmanager
     def _reading(self, what: str) -> Generator[None]:
