@@ -86,6 +86,7 @@ MORE: Mapping[str, frozenset[str]] = {
     "ProfilingInfo": frozenset({"of"}),
     "RemoteTensor": frozenset({"memory", "over"}),
     "Result": frozenset({"described", "follow", "is_renamed", "rename", "take_labels"}),
+    "Shape": frozenset({"count", "index"}),
     "Tensor": frozenset({"memory", "over"}),
     "TensorVector": frozenset({"count", "index", "remove", "reverse"}),
 }

@@ -140,6 +140,17 @@ def remote_tensors(request: ov.InferRequest, tensor: ov.RemoteTensor, local: ov.
     request.set_input_tensors(batch)
 
 
+def arrays_of_a_ports_shape(compiled: ov.CompiledModel, tensor: ov.Tensor) -> int:
+    shape = compiled.input().shape
+    array = np.zeros(shape, np.float32).reshape(tensor.shape)
+    array += np.random.default_rng().random(shape, np.float32) + np.full(tensor.shape, 1.0, np.float32)
+    batch, *sizes = shape
+    assert_type(sizes, list[int])
+    assert_type(shape[-1], int)
+    assert_type(shape[1:], ov.Shape)
+    return int(np.prod(shape)) + batch
+
+
 def integers_of_numpy(compiled: ov.CompiledModel, request: ov.InferRequest, model: ov.Model) -> None:
     for each in np.argsort(np.zeros(2)):
         assert_type(compiled.input(each), ov.ConstOutput)

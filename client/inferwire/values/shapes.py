@@ -5,7 +5,7 @@ Sizes that may be unknown are in `inferwire.values.dimensions`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Self, SupportsIndex, cast, overload
 
 from inferwire.arguments import (
@@ -63,7 +63,7 @@ class _ComparableSizes(_Sizes):
         return NotImplemented
 
 
-class Shape(_ComparableSizes):
+class Shape(_ComparableSizes, Sequence[int]):
     """The shape of a tensor, all dimensions known. Mirrors `openvino.Shape`.
 
     Made from a sequence of sizes, another shape, a string as "1,3" or "[1,3]", or nothing, which
@@ -71,7 +71,8 @@ class Shape(_ComparableSizes):
 
     Differs from OpenVINO: an index past the end is an IndexError, where openvino reads or writes
     memory that is not its own; a string that holds no sizes, or too large ones, is refused, where openvino reads 0;
-    assigning a negative size is a TypeError, where openvino wraps it around.
+    assigning a negative size is a TypeError, where openvino wraps it around. It is a `Sequence`, as which type checkers
+    let numpy take it: `np.zeros(port.shape)`.
 
     Example:
         >>> Shape([1, 3])
