@@ -37,8 +37,9 @@ def pack_data(array: np.ndarray[Any, Any], type: Type) -> np.ndarray[Any, Any]: 
     flat = integers.reshape(-1).view(np.uint8)
     padded = np.concatenate((flat, np.zeros(-flat.size % members, np.uint8)))
     bits = np.unpackbits(padded[:, None], axis=1)[:, 8 - width :].reshape(-1, members, width)
-    parts = (bits[:, :, width - low :], bits[:, :, : width - low])
-    return np.packbits(np.concatenate([part.reshape(len(bits), -1) for part in parts], axis=1))
+    lows = bits[:, :, width - low :].reshape(len(bits), members * low)
+    highs = bits[:, :, : width - low].reshape(len(bits), members * (width - low))
+    return np.packbits(np.concatenate((lows, highs), axis=1))
 
 
 def unpack_data(

@@ -14,7 +14,7 @@ from openvino import helpers
 WIDTHS = {"u1": 1, "u2": 2, "u3": 3, "u4": 4, "u6": 6, "i4": 4, "nf4": 4, "f4e2m1": 4}
 
 
-@pytest.mark.parametrize("count", [1, 3, 8, 24, 25])
+@pytest.mark.parametrize("count", [0, 1, 3, 8, 24, 25])
 @pytest.mark.parametrize("name", WIDTHS)
 def test_elements_are_packed_and_unpacked(ov: Any, name: str, count: int) -> None:
     low, high = (-8, 8) if name == "i4" else (0, 2 ** WIDTHS[name])
