@@ -84,6 +84,39 @@ def test_what_the_model_is_not_fails_it(port: StatedPort, most_rows: int, senten
         assert caught.value.message == f"m/config.pbtxt: {kind} {sentence}"
 
 
+@pytest.mark.parametrize(
+    ("shape", "most_rows", "layout"),
+    [(fixed(1, 3, 2, 2), 8, "NCHW"), (fixed(1, 3, 2, 2), 0, "NCHW"), (fixed(3, 2, 2), 0, "CHW")],
+)
+def test_an_input_has_the_layout_that_is_stated(shape: Shape, most_rows: int, layout: str) -> None:
+    said = stated(StatedPort(row_layout="CHW"), most_rows)
+    assert said.input_layouts(ports(shape)) == {0: layout}
+
+
+def test_the_layout_of_the_model_itself_stays() -> None:
+    own = (replace(X, shape=fixed(1, 2, 2, 3), layout="[N,H,W,C]"),)
+    assert stated(StatedPort(row_layout="CHW")).input_layouts(own) == {}
+
+
+def test_of_what_is_not_said_or_has_no_rank_there_is_no_layout() -> None:
+    assert stated(StatedPort()).input_layouts(ports(fixed(1, 3, 2, 2))) == {}
+    assert stated(StatedPort(row_layout="CHW")).input_layouts(ports(None)) == {}
+
+
+@pytest.mark.parametrize(
+    ("shape", "most_rows", "expected"),
+    [
+        (fixed(1, 4), 0, "NCHW or CHW, and the model's has [1,4]"),
+        (fixed(8, 2, 2), 8, "NCHW, and the model's has [8,2,2]"),
+    ],
+)
+def test_what_is_no_picture_has_no_layout_of_one(shape: Shape, most_rows: int, expected: str) -> None:
+    with pytest.raises(ServingError) as caught:
+        stated(StatedPort(row_layout="CHW"), most_rows).input_layouts(ports(shape))
+    sentence = f"m/config.pbtxt: input 'x' is said to be pictures of the layout {expected}"
+    assert (caught.value.code, caught.value.message) == (Code.MODEL_FAILED, sentence)
+
+
 def test_all_that_is_wrong_is_said_at_once() -> None:
     said = StatedPorts("m/config.pbtxt", {"z": StatedPort(), "x": StatedPort(BY_NAME["i8"], (1,))}, {"z": StatedPort()})
     with pytest.raises(ServingError) as caught:

@@ -105,6 +105,14 @@ def test_what_it_leaves_out_of_a_port_is_not_stated() -> None:
     assert found.most_rows == 0
 
 
+@pytest.mark.parametrize(("given", "layout"), [("NCHW", "CHW"), ("NHWC", "HWC"), ("NONE", None)])
+def test_the_format_of_an_input_is_the_layout_of_its_pictures(given: str, layout: str | None) -> None:
+    found = read(f'input {{ name: "x" format: FORMAT_{given} }} output {{ name: "y" }}')
+    assert found.stated.inputs == {"x": StatedPort(row_layout=layout)}
+    assert found.stated.outputs == {"y": StatedPort()}
+    assert found.unused == ()
+
+
 REFUSED = [
     ('name: "n"', "name is 'n', expected that of the model's folder, 'm'"),
     (

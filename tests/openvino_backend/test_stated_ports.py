@@ -54,6 +54,12 @@ def test_rows_that_were_one_are_as_many_as_come(backend: OpenVinoBackend, tmp_pa
     assert output.shape == (3, 4)
 
 
+def test_pictures_have_the_layout_that_is_stated(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    said = StatedPorts("m/config.pbtxt", {"z": StatedPort(row_layout="CHW")}, {}, 8)
+    model = compiled(backend, a_source(tmp_path, (1, 3, 2, 2), said))
+    assert model.spec.inputs[0].layout == "[N,C,H,W]"
+
+
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [

@@ -42,6 +42,11 @@ CONFIGS = {
         input { name: "x" data_type: TYPE_FP32 dims: [ 4 ] }
         output { name: "y" data_type: TYPE_FP32 dims: [ 4 ] }
     """,
+    "pictures": """
+        max_batch_size: 8
+        input { name: "x" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [ 3, 2, 2 ] }
+        output { name: "y" data_type: TYPE_FP32 dims: [ 3, 2, 2 ] }
+    """,
     "narrowed": 'input { name: "x" data_type: TYPE_FP32 dims: [ 2, 4 ] }',
     "other_types": 'input { name: "x" data_type: TYPE_INT8 dims: [ -1, 4 ] }',
     "onnx": 'platform: "onnxruntime_onnx" input { name: "x" data_type: TYPE_FP32 dims: [ 3, 4, 5 ] }',
@@ -55,7 +60,14 @@ CONFIGS = {
 def lay_out(root: Path) -> None:
     copytree(DIGITS, root / "digits")
     (root / "digits/inferwire.toml").unlink()
-    for name, shape in (("one_row", (1, 4)), ("narrowed", (-1, -1)), ("other_types", (-1, 4)), ("misspelt", (-1, 4))):
+    shapes = {
+        "one_row": (1, 4),
+        "pictures": (1, 3, 2, 2),
+        "narrowed": (-1, -1),
+        "other_types": (-1, 4),
+        "misspelt": (-1, 4),
+    }
+    for name, shape in shapes.items():
         (root / name / "1").mkdir(parents=True)
         x = parameter(BY_NAME["f32"], shape)
         saved(root / name / "1", [("y", ops.relu(x))], [x])
@@ -107,6 +119,7 @@ def test_its_configuration_is_what_the_files_say(http: Any, rpc: Any) -> None:
         assert int(found["dynamic_batching"]["max_queue_delay_microseconds"]) == 500
         (group,) = found["instance_group"]
         assert (group["kind"], int(group["count"])) == ("KIND_CPU", 2)
+    assert http.get_model_config("pictures")["input"][0]["format"] == "FORMAT_NCHW"
     assert http.get_model_metadata("narrowed")["inputs"][0]["shape"] == [2, 4]
     assert http.get_model_metadata("one_row")["inputs"][0]["shape"] == [-1, 4]
 
@@ -138,7 +151,7 @@ def test_classes_have_the_labels_of_the_file(http: Any) -> None:
 
 def test_what_cannot_be_served_says_why(http: Any) -> None:
     reasons = {model["name"]: model.get("reason", "") for model in http.get_model_repository_index()}
-    served = {"digits", "one_row", "narrowed", "onnx", "tensorflow"}
+    served = {"digits", "one_row", "pictures", "narrowed", "onnx", "tensorflow"}
     assert {name for name, reason in reasons.items() if not reason} == served
     assert (
         "other_types/config.pbtxt: input 'x' is said to be of i8, and the model's is of f32" in reasons["other_types"]

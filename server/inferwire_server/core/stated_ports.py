@@ -19,10 +19,15 @@ _ANY = Dimension(0, None)
 
 @dataclass(frozen=True, slots=True)
 class StatedPort:
-    """What is said of one input or output; None for nothing. A length of -1 stands for any that the model takes."""
+    """What is said of one input or output; None for nothing. A length of -1 stands for any that the model takes.
+
+    Attributes:
+        row_layout: The layout of one picture, as "CHW".
+    """
 
     element_type: ElementType | None = None
     dims: tuple[int, ...] | None = None
+    row_layout: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,33 @@ class StatedPorts:
         shapes = self._shapes("input", self.inputs, ports)
         return {position: shape for position, shape in shapes.items() if shape != ports[position].shape}
 
+    def input_layouts(self, ports: Sequence[PortSpec]) -> dict[int, str]:
+        """Give the layouts of those of a model's inputs that have none themselves, by position.
+
+        Raises:
+            ServingError: MODEL_FAILED naming all whose shapes are not those of pictures.
+        """
+        known = _positions(ports)
+        layouts: dict[int, str] = {}
+        problems: list[str] = []
+        for name, said in self.inputs.items():
+            port = ports[known[name]]
+            if said.row_layout is None or port.shape is None or port.layout:
+                continue
+            # A whole shape may be that of one picture, or of a batch.
+            fitting = [f"N{said.row_layout}"] if self.most_rows else [f"N{said.row_layout}", said.row_layout]
+            layout = next((each for each in fitting if len(each) == len(port.shape)), None)
+            if layout is None:
+                problems.append(
+                    f"input '{name}' is said to be pictures of the layout {' or '.join(fitting)}, "
+                    f"and the model's has {port.shape_text}"
+                )
+            else:
+                layouts[known[name]] = layout
+        if problems:
+            raise ServingError(Code.MODEL_FAILED, f"{self.source}: {'; '.join(problems)}")
+        return layouts
+
     def check_outputs(self, ports: Sequence[PortSpec]) -> None:
         """Check a model's outputs.
 
@@ -68,7 +100,7 @@ class StatedPorts:
 
     def _shapes(self, kind: str, stated: Mapping[str, StatedPort], ports: Sequence[PortSpec]) -> dict[int, Shape]:
         """Give the shapes, by position, of those ports whose dimensions are stated."""
-        known = {name: position for position, port in enumerate(ports) for name in (*port.names, port.oip_name)}
+        known = _positions(ports)
         shapes: dict[int, Shape] = {}
         problems: list[str] = []
         for name, said in stated.items():
@@ -111,6 +143,11 @@ class StatedPorts:
         return (
             f"{kind} '{name}' is said to have dims {write_shape(dims)}{behind}, and the model's has {port.shape_text}"
         )
+
+
+def _positions(ports: Sequence[PortSpec]) -> dict[str, int]:
+    """Give the ports' positions by all of their names."""
+    return {name: position for position, port in enumerate(ports) for name in (*port.names, port.oip_name)}
 
 
 def _without_dims(port: StatedPort) -> StatedPort:

@@ -31,6 +31,12 @@ MIGRATION = "docs/from-triton.md says what maps to what"
 _BACKENDS = ("openvino", "onnxruntime", "tensorflow")
 _PLATFORMS = ("openvino", "onnxruntime_onnx", "tensorflow_savedmodel", "tensorflow_graphdef")
 
+_ROW_LAYOUTS: Mapping[pb.ModelInput.Format.ValueType, str] = {
+    pb.ModelInput.FORMAT_NCHW: "CHW",
+    pb.ModelInput.FORMAT_NHWC: "HWC",
+}
+"""What the formats of inputs say of one picture."""
+
 _READ_HERE = ("default_model_filename", "model_warmup")
 
 _REFUSED: Mapping[str, str] = {
@@ -150,12 +156,19 @@ def _stated(config: pb.ModelConfig, source: str) -> StatedPorts:
 
 
 def _ports(given: Iterable[pb.ModelInput | pb.ModelOutput]) -> dict[str, StatedPort]:
-    return {each.name: StatedPort(_element_type(each.data_type), tuple(each.dims) or None) for each in given}
+    return {
+        each.name: StatedPort(_element_type(each.data_type), tuple(each.dims) or None, _row_layout(each))
+        for each in given
+    }
 
 
 def _element_type(given: pb.DataType.ValueType) -> ElementType | None:
     name = pb.DataType.Name(given).removeprefix("TYPE_")
     return BY_OIP.get("BYTES" if name == "STRING" else name)
+
+
+def _row_layout(given: pb.ModelInput | pb.ModelOutput) -> str | None:
+    return _ROW_LAYOUTS.get(given.format) if isinstance(given, pb.ModelInput) else None
 
 
 def _warm_up(config: pb.ModelConfig) -> dict[str, list[int]]:

@@ -135,7 +135,7 @@ def _set_free(model: ov.Model, names: frozenset[str]) -> None:
 
 
 def _fit(model: ov.Model, stated: StatedPorts) -> None:
-    """Narrow inputs to what is stated where the model leaves that open, and check the rest."""
+    """Narrow inputs to what is stated where the model leaves that open, lay out those it does not, check the rest."""
     ports = _ports(model)
     shapes = stated.input_shapes(ports.inputs)
     if shapes:
@@ -143,7 +143,10 @@ def _fit(model: ov.Model, stated: StatedPorts) -> None:
             model.reshape({model.inputs[position]: partial_shape(shape) for position, shape in shapes.items()})
         except OPENVINO_ERRORS as error:
             raise ServingError(Code.MODEL_FAILED, f"{stated.source}: dims: {str(error).strip()}") from error
-    stated.check_outputs(_ports(model).outputs)
+    ports = _ports(model)
+    for position, layout in stated.input_layouts(ports.inputs).items():
+        ov.layout_helpers.set_layout(model.inputs[position], ov.Layout(layout))
+    stated.check_outputs(ports.outputs)
 
 
 def _ports(model: ov.Model) -> ModelSpec:

@@ -24,7 +24,7 @@ def of_rank_unknown(type_name: str) -> ModelSpec:
 
 
 def of_layout(layout: str) -> ModelSpec:
-    lengths = tuple(Dimension(length, length) for length in (1, 2, 3, 4))
+    lengths = tuple(Dimension(length, length) for length in range(1, 1 + layout.count(",") + 1))
     port = PortSpec(frozenset({"x"}), "x", BY_NAME["u8"], lengths, "x", "Parameter", layout)
     return ModelSpec(layout, (port,), (port,))
 
@@ -41,6 +41,8 @@ def models() -> dict[str, FakeModel]:
         "mixed": FakeModel(ModelSpec("mixed", (mixed,), (mixed,))),
         "pixels_last": FakeModel(of_layout("[N,H,W,C]")),
         "pixels_first": FakeModel(of_layout("[N,C,H,W]")),
+        "one_picture": FakeModel(of_layout("[C,H,W]")),
+        "one_picture_last": FakeModel(of_layout("[H,W,C]")),
         "gpu": FakeModel(echo_spec("gpu"), devices=("GPU.0",), optimal_slots=5),
     }
 
@@ -111,7 +113,15 @@ async def test_what_the_protocol_has_no_words_for_is_said_as_far_as_it_has(rest_
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("pixels_last", "NHWC"), ("pixels_first", "NCHW"), ("echo", "NONE"), ("open", "NONE")]
+    ("name", "expected"),
+    [
+        ("pixels_last", "NHWC"),
+        ("pixels_first", "NCHW"),
+        ("one_picture", "NCHW"),
+        ("one_picture_last", "NHWC"),
+        ("echo", "NONE"),
+        ("open", "NONE"),
+    ],
 )
 async def test_the_format_of_pictures_is_their_layout(rest_address: str, name: str, expected: str) -> None:
     assert (await config(rest_address, name))["input"][0]["format"] == f"FORMAT_{expected}"

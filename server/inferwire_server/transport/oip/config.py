@@ -19,7 +19,12 @@ from inferwire_server.service.models import Model
 from inferwire_server.service.values import ServedModel
 from inferwire_server.transport.oip.metadata import PLATFORM, dimensions
 
-_FORMATS = {"[N,C,H,W]": "FORMAT_NCHW", "[N,H,W,C]": "FORMAT_NHWC"}
+_FORMATS = {
+    "[N,C,H,W]": "FORMAT_NCHW",
+    "[C,H,W]": "FORMAT_NCHW",
+    "[N,H,W,C]": "FORMAT_NHWC",
+    "[H,W,C]": "FORMAT_NHWC",
+}
 """The configuration's words for layouts of pictures; for others it has none."""
 
 _KINDS = {"CPU": "KIND_CPU", "GPU": "KIND_GPU"}
