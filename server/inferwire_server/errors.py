@@ -45,11 +45,11 @@ class ServingError(Exception):
         self.is_of_job = is_of_job
         self.is_of_server = is_of_server
 
-    def copy(self, *, status: Code | None = None, is_of_job: bool = False) -> ServingError:
+    def copy(self, message: str | None = None, *, status: Code | None = None, is_of_job: bool = False) -> ServingError:
         """Copy it, to raise the copy: what is raised keeps its traceback, and so every value in those frames."""
         return ServingError(
             self.code,
-            self.message,
+            self.message if message is None else message,
             retry_after_s=self.retry_after_s,
             status=status or self.status,
             is_of_job=is_of_job or self.is_of_job,

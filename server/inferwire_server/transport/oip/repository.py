@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferwire_proto.errors import Code
+from inferwire_proto.openvino_errors import without_places
 from inferwire_server.core.version_states import VersionState
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
@@ -49,7 +50,7 @@ def index(services: Services, *, ready_only: bool) -> list[IndexEntry]:
 def _entry(served: Served) -> IndexEntry:
     reason = served.reason or ("unloaded" if served.state is VersionState.UNLOADED else "")
     told = "READY" if served.takes_jobs else STATES[served.state]
-    return IndexEntry(served.name, served.version, told, reason)
+    return IndexEntry(served.name, served.version, told, without_places(reason))
 
 
 async def load(services: Services, name: str, parameters: Mapping[str, object]) -> None:

@@ -8,7 +8,6 @@ from typing import Any, cast
 from starlette.requests import Request
 from starlette.responses import Response
 
-from inferwire_proto.openvino_errors import without_places
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.transport.http.bodies import present, read_object
@@ -45,7 +44,7 @@ class RepositoryRoutes:
         if not isinstance(ready, bool):
             raise invalid_input(f"ready is {ready!r}, expected true or false")
         entries = repository.index(self._services, ready_only=ready)
-        return json_response([asdict(entry) | {"reason": without_places(entry.reason)} for entry in entries])
+        return json_response(list(map(asdict, entries)))
 
     async def load(self, request: Request) -> Response:
         """Load or reload a model of the repository; a reload loses no request.

@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from inferwire_proto.errors import Code
+from inferwire_proto.openvino_errors import without_places
 from inferwire_server.errors import ServingError, bug
 from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Interface, Refusals
@@ -61,6 +62,7 @@ class Service:
         keyless: Calls of one message that need no key, where others need one. A caller that shows none is answered as
             if its message were empty.
         keeping: Calls whose callers own something at this server from then on: their connections never become old.
+        is_mirror: Whether its callers are told OpenVINO's errors as openvino raises them, with places in its sources.
     """
 
     descriptor: ServiceDescriptor
@@ -68,6 +70,7 @@ class Service:
     unimplemented: Mapping[str, str] = field(default_factory=dict[str, str])
     keyless: frozenset[str] = frozenset()
     keeping: frozenset[str] = frozenset()
+    is_mirror: bool = True
 
     @property
     def name(self) -> str:
@@ -124,7 +127,7 @@ def methods_of(
 ) -> Iterator[tuple[str, Method]]:
     """Give a service's methods by the paths of their calls. `around` wraps those of one message each way."""
     for method in service.descriptor.methods:
-        call = _raw(service, method)
+        call = _raw(service, method) if service.is_mirror else _without_places(_raw(service, method))
         if around is not None and not method.client_streaming and not method.server_streaming:
             call = around(method.full_name, _unary(call))
         if join_trace is not None and not method.client_streaming:
@@ -169,6 +172,16 @@ def _traced(call: RawCall, join_trace: JoinTrace) -> RawCall:
             return await call(data, context)
 
     return traced
+
+
+def _without_places(call: RawCall) -> RawCall:
+    async def without(data: bytes, context: Context) -> bytes | None:
+        try:
+            return await call(data, context)
+        except ServingError as error:
+            raise error.copy(without_places(error.message)) from error
+
+    return without
 
 
 def _parsing(call: Call, message_type: type[Message]) -> RawCall:

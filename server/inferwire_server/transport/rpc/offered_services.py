@@ -31,7 +31,12 @@ def offered(services: Services, sockets: SocketSessions, max_message_bytes: int)
     inference = InferenceCalls(services, sockets, max_message_bytes)
     oip = OipCalls(services, sockets.drain, max_message_bytes)
     return [
-        Service(grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"], oip, keyless=oip_calls.KEYLESS),
+        Service(
+            grpc_service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"],
+            oip,
+            keyless=oip_calls.KEYLESS,
+            is_mirror=False,
+        ),
         Service(
             inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, keeping=frozenset({"Session"})
         ),

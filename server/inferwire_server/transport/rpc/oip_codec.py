@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from inferwire_proto import raw_fields
+from inferwire_proto.openvino_errors import without_places
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.service.values import SharedPlace
 from inferwire_server.transport.oip.inference import FINAL_RESPONSE, OipAnswer, OipOutput
@@ -57,7 +58,8 @@ def encode_streamed_error(message: str, request_id: str) -> bytes:
     """Say on the stream that a request has failed, and which, as Triton does: its clients see nothing but the text."""
     failed = pb.ModelInferResponse(id=request_id)
     failed.parameters[FINAL_RESPONSE].bool_param = True
-    told = f"[request id: {request_id}] {message}" if request_id else message
+    reason = without_places(message)
+    told = f"[request id: {request_id}] {reason}" if request_id else reason
     return pb.ModelStreamInferResponse(error_message=told, infer_response=failed).SerializeToString()
 
 
