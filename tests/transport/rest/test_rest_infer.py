@@ -216,7 +216,9 @@ async def test_an_element_the_type_cannot_hold_is_named(
         ({"datatype": "INT32", "data": [1, 2, 3, 4]}, "has element type i32, expected f32"),
         ({"datatype": 7}, "the 'datatype' of input 'x' of model 'echo' is a number, expected a string"),
         ({"name": "z"}, "input 'z' of model 'echo' is not known, expected one of 'x'"),
-        ({"name": None}, "the 'name' of an input is null, expected a string"),
+        ({"name": None}, "an input of the request has no 'name', expected a string"),
+        ({"datatype": None}, "input 'x' of model 'echo' has no 'datatype', expected a string"),
+        ({"shape": None}, "input 'x' of model 'echo' has no 'shape', expected an array of integers"),
         ({"parameters": {"nested": {}}}, "parameter 'nested' of input 'x' of model 'echo' is an object"),
         ({"parameters": [1]}, "is an array, expected an object"),
         ({"parameters": {"binary_data_size": 16}}, "has both 'data' and 'binary_data_size'"),
@@ -256,6 +258,7 @@ async def test_inputs_must_be_there_once(rest: Rest) -> None:
 
 async def test_outputs_must_be_known_and_asked_for_once(rest: Rest) -> None:
     assert "output 'z' of model 'echo' is not known" in await rest.refusal("echo", X, outputs=[{"name": "z"}])
+    assert "an output of the request has no 'name', expected a string" in await rest.refusal("echo", X, outputs=[{}])
     twice = [{"name": "y"}, {"name": "y"}]
     assert "output 'y' of model 'echo' is asked for twice" in await rest.refusal("echo", X, outputs=twice)
 

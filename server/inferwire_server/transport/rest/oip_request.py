@@ -180,11 +180,11 @@ def _entries(request: Document, key: str) -> list[object]:
 
 def _input(entry: object, model: ServedModel) -> tuple[str, Tensor | SharedTensor | BinaryInput]:
     tensor = _object(entry, "an input of the request")
-    name = _text(tensor.get("name"), "the 'name' of an input")
+    name = _text(_required(tensor, "name", "an input of the request", "a string"), "the 'name' of an input")
     prefix = f"input '{name}' of model '{model.name}'"
-    datatype = _text(tensor.get("datatype"), f"the 'datatype' of {prefix}")
+    datatype = _text(_required(tensor, "datatype", prefix, "a string"), f"the 'datatype' of {prefix}")
     element_type = input_type(datatype, name, model.name)
-    shape = _shape(tensor.get("shape"), prefix)
+    shape = _shape(_required(tensor, "shape", prefix, "an array of integers"), prefix)
     parameters = _parameters(tensor, prefix)
     if (place := place_of(parameters, f"input '{name}'")) is not None:
         if given := [way for way in ("data", "binary_data_size") if way in tensor or way in parameters]:
@@ -202,7 +202,7 @@ def _input(entry: object, model: ServedModel) -> tuple[str, Tensor | SharedTenso
 
 def _output(entry: object, *, default: bool) -> _WantedOutput:
     output = _object(entry, "an output of the request")
-    name = _text(output.get("name"), "the 'name' of an output")
+    name = _text(_required(output, "name", "an output of the request", "a string"), "the 'name' of an output")
     parameters = _parameters(output, f"output '{name}'")
     is_binary = _flag(parameters, "binary_data", default=default, what=f"output '{name}'")
     return _WantedOutput(name, is_binary, output_form(parameters, name))
@@ -212,6 +212,12 @@ def _object(value: object, what: str) -> Document:
     if not isinstance(value, dict):
         raise invalid_input(f"{what} is {json_kind(value)}, expected an object")
     return present(cast("Document", value))
+
+
+def _required(owner: Document, key: str, what: str, expected: str) -> object:
+    if key not in owner:
+        raise invalid_input(f"{what} has no '{key}', expected {expected}")
+    return owner[key]
 
 
 def _text(value: object, what: str) -> str:
