@@ -128,7 +128,7 @@ def test_an_input_given_twice_is_named_by_its_protocol_name() -> None:
 
 def test_missing_inputs_are_all_named() -> None:
     assert refusal(a_model(), ("a", u8(1))) == "input 'b' of model 'm' is missing"
-    assert refusal(a_model()) == "input 'a', 'b' of model 'm' is missing"
+    assert refusal(a_model()) == "inputs 'a', 'b' of model 'm' are missing"
 
 
 def test_a_wrong_element_type_is_named_beside_the_right_one() -> None:

@@ -168,8 +168,9 @@ class ModelSpec:
             arranged[index] = tensor
         complete = tuple([tensor for tensor in arranged if tensor is not None])
         if len(complete) != len(arranged):
-            missing = ", ".join(f"'{self.inputs[i].oip_name}'" for i, tensor in enumerate(arranged) if tensor is None)
-            raise invalid_input(f"input {missing} of model '{self.name}' is missing")
+            missing = [f"'{self.inputs[i].oip_name}'" for i, tensor in enumerate(arranged) if tensor is None]
+            kind, verb = ("input", "is") if len(missing) == 1 else ("inputs", "are")
+            raise invalid_input(f"{kind} {', '.join(missing)} of model '{self.name}' {verb} missing")
         return complete
 
     def select(self, wanted: Sequence[PortKey]) -> tuple[int, ...]:
