@@ -10,7 +10,7 @@ The objects that users hold know only `protocol` of it, and the values in `execu
 | the connection | `connection`, which has a `link` over a `channel`; `address`, `credentials`, `timeouts` |
 | an execution's way | `submission`, `wire_sender`, then `session` or `large_execution`; `lending` of its inputs |
 | what the server has for this client | `compiled_models`, `uploads`, `releases` |
-| calls beside the stream | `caller` makes them with `rpc`; why they fail: `unreachable` |
+| calls beside the stream | `caller` makes them with `rpc`; why they fail: `unreachable`, `proxies` |
 | what messages say | `codec`, of executions; `model_codec`, of models |
 | gRPC in programs whose signal handlers may raise | `undisturbed` |
 | what the commands ask besides | `operator_calls`, `served_models` |

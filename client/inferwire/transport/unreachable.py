@@ -8,7 +8,8 @@ from __future__ import annotations
 import socket
 import ssl
 
-from inferwire.transport.address import TLS_SCHEME
+from inferwire.transport.address import TLS_SCHEME, parse_address
+from inferwire.transport.proxies import proxy_variable
 from inferwire.transport.session.tls_layer import TlsLayer
 
 WHERE_ADDRESSES = "in INFERWIRE_ADDRESS or to Core()"
@@ -75,8 +76,12 @@ def _why(address: str, details: str) -> str:
 
 
 def _nobody_at(address: str) -> str:
+    variable = proxy_variable(parse_address(address))
+    proxied = (
+        f" through the proxy that {variable} names; name the host in no_proxy to do without it" if variable else ""
+    )
     return (
-        f"no inferwire server answers at {address}; start one with `inferwire serve` "
+        f"no inferwire server answers at {address}{proxied}; start one with `inferwire serve` "
         f"or give its address {WHERE_ADDRESSES}"
     )
 
