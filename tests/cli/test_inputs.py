@@ -363,6 +363,17 @@ def test_a_text_that_begins_as_if_an_input_were_named_is_noted(tmp_path: Path) -
     assert notes(["c=1"], [*takes_text, port("b", ov.Type.string, [1])]) == []
 
 
+@pytest.mark.parametrize("name", ["lost.png", "photos of 2026/lost.JPG", "lost.npy", "lost.json"])
+def test_a_text_that_ends_as_files_do_is_noted_where_there_is_no_such_file(tmp_path: Path, name: str) -> None:
+    takes_text = [port("a", ov.Type.string, [1])]
+    note = f"note: '{name}' is sent as a text for input 'a'; there is no such file"
+    assert notes([name], takes_text) == [note]
+    assert notes([f"a={name}"], takes_text) == [note]
+    (tmp_path / "lost.png").write_bytes(b"found")
+    assert notes([str(tmp_path / "lost.png"), "a text.", "1.5", '["lost.png"]'], takes_text) == []
+    assert notes([name], [port("a", ov.Type.f32, [1])]) == []
+
+
 def test_what_is_probabilities_stays_and_the_rest_is_softmaxed() -> None:
     np.testing.assert_array_equal(probabilities(np.array([0.25, 0.75])), [0.25, 0.75])
     np.testing.assert_allclose(probabilities(np.array([1000.0, 1000.0])), [0.5, 0.5])

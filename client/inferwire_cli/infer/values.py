@@ -56,15 +56,23 @@ def assign(given: Sequence[str], ports: Sequence[PortDescription], flag: str = "
 
 
 def notes(given: Sequence[str], ports: Sequence[PortDescription]) -> list[str]:
-    """Note for each text that begins like the name of an input that it is sent as it is."""
+    """Note for each text that is sent as it is, but may be meant as the name of an input or of a file."""
     if len(ports) != 1 or ports[0].element_type != Type.string:
         return []
     positions = _positions(ports)
-    return [
-        f"note: '{text}' is sent as a text for input '{ports[0].oip_name}'; there is no input '{name}'"
-        for text, name in ((text, text.partition("=")[0]) for text in given)
-        if name not in positions and _may_be_named(text)
-    ]
+    noted: list[str] = []
+    for text in given:
+        name, _, value = text.partition("=")
+        sent = value if name in positions else text
+        if missing := f"input '{name}'" if name not in positions and _may_be_named(text) else _missing_file(sent):
+            noted.append(f"note: '{sent}' is sent as a text for input '{ports[0].oip_name}'; there is no {missing}")
+    return noted
+
+
+def _missing_file(text: str) -> str:
+    """Name what is missing where a text ends as the files do that are read; empty if nothing is."""
+    ends_as_files = text.lower().endswith((*SUFFIXES, ".npy", ".json"))
+    return "such file" if ends_as_files and not _is_file(text) else ""
 
 
 def _positions(ports: Sequence[PortDescription]) -> dict[str, int]:
