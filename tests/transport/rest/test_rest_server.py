@@ -246,6 +246,14 @@ async def test_the_document_has_what_a_query_may_say(rest: Rest) -> None:
     }
 
 
+@pytest.mark.parametrize("path", ["/", "/v2", "/inferwire/v1/devices", "/inferwire/v1/models"])
+async def test_the_document_has_the_fields_of_what_describes_the_server(rest: Rest, path: str) -> None:
+    answered = (await rest.client.get(path)).json()
+    operation = (await rest.client.get("/openapi.json")).json()["paths"][path]["get"]
+    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    assert not _undescribed(answered, schema)
+
+
 async def test_every_reference_of_the_document_leads_somewhere(rest: Rest) -> None:
     document = (await rest.client.get("/openapi.json")).json()
     schemas = document["components"]["schemas"]
@@ -279,3 +287,16 @@ def _references(node: Any) -> list[str]:
     if isinstance(node, list):
         return [found for value in node for found in _references(value)]
     return []
+
+
+def _undescribed(answered: Any, schema: dict[str, Any]) -> list[str]:
+    """Name the fields that an answer has and its schema lacks, or that the schema requires and the answer lacks."""
+    if isinstance(answered, list):
+        return [name for each in answered for name in _undescribed(each, schema["items"])]
+    if not isinstance(answered, dict):
+        return []
+    described: dict[str, Any] = schema.get("properties", {})
+    own = [*(set(answered) - set(described)), *(set(schema.get("required", ())) - set(answered))]
+    return own + [
+        name for field in set(answered) & set(described) for name in _undescribed(answered[field], described[field])
+    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.service.jobs import LONGEST_WAIT_S
 
 Fragment: TypeAlias = dict[str, Any]
@@ -280,10 +281,35 @@ _STATISTICS = _object(
     batch_stats=_array(_object(["batch_size"], batch_size={"type": "integer"}, **_PHASES)),
 )
 STATISTICS: Fragment = _responds("Counts and times.", _object(["model_stats"], model_stats=_array(_STATISTICS)))
-SERVER_METADATA: Fragment = _responds("Name, version, extensions.", {"type": "object"}, _EXAMPLE_SERVER)
-LANDING: Fragment = _responds("Name, version, links.", {"type": "object"})
-DEVICES: Fragment = _responds("The devices and their load.", {"type": "object"})
-MODELS: Fragment = _responds("The models and their states.", {"type": "object"})
+_IDENTITY: Fragment = {"name": _string("The server's name."), "version": _string("Its version.")}
+_SERVER_METADATA = _object(
+    ["name", "version", "extensions"],
+    **_IDENTITY,
+    extensions=_array({"type": "string"}, "What it has beyond the protocol."),
+)
+_LINKS = _object(
+    [], **{name: {"type": "string"} for name in ("docs", "openapi", "ready", "models", "devices", "metrics")}
+)
+_DEVICE = _object(
+    ["name", "full_name", "running", "slots", "queued", "queue_capacity"],
+    name=_string("The device, as CPU."),
+    full_name=_string("What it is called by its maker."),
+    running={"type": "integer", "description": "Inferences that run."},
+    slots={"type": "integer", "description": "How many may run at once."},
+    queued={"type": "integer", "description": "Jobs that wait."},
+    queue_capacity={"type": "integer", "description": "How many may wait."},
+)
+_VERSION = _object(
+    ["name", "version", "state"],
+    name=_string("The model."),
+    version=_string("Its version."),
+    state=_string("What the version is doing.", enum=[state.value for state in VersionState]),
+    reason=_string("Why the version is not ready, or why its last reload failed; absent if there is none."),
+)
+SERVER_METADATA: Fragment = _responds("Name, version, extensions.", _SERVER_METADATA, _EXAMPLE_SERVER)
+LANDING: Fragment = _responds("Name, version, links.", _object(["name", "version", "links"], **_IDENTITY, links=_LINKS))
+DEVICES: Fragment = _responds("The devices and their load.", _object(["devices"], devices=_array(_DEVICE)))
+MODELS: Fragment = _responds("The models and their states.", _object(["models"], models=_array(_VERSION)))
 _INDEX_ENTRY = _object(
     ["name", "version", "state", "reason"],
     name=_string("The model."),
