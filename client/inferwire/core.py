@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Self, cast, overload
 
-from inferwire.arguments import Unpicklable, in_order, incompatible, openvino_class
+from inferwire.arguments import Unpicklable, as_integer, in_order, incompatible, openvino_class
 from inferwire.core_properties import Config, CoreProperties, PropertyMap, is_config, is_known_here
 from inferwire.extensions import add_extension
 from inferwire.graph.ports import copy_labels
@@ -123,15 +123,22 @@ class Core(Unpicklable, PartlyMirrored):
     def served_model(self, name: str, version: str | int | None = None) -> CompiledModel:
         """Give a model of the server's repository; not in openvino.
 
+        It runs on the device and with the properties that it has on the server.
+
         Args:
             name: The name it is served under.
             version: Its version; without one, each execution runs the one that is current then, and
                 is refused if the model's ports have changed since.
 
         Raises:
+            TypeError: For what is no name and version, such as properties.
             RuntimeError: If there is no such model, as `inferwire.ModelNotFound`, if it did not load, or
                 no server answers.
         """
+        is_version = version is None or isinstance(version, str) or as_integer(version) is not None
+        if not isinstance(name, str) or not is_version:  # pyright: ignore[reportUnnecessaryIsInstance]
+            signature = "(self: Core, name: str, version: str | int | None = None)"
+            raise incompatible("served_model", signature, invoked=(self, name, version))
         wanted = "" if version is None else str(version)
         description = self._transport.served_model(name, wanted)
         target = Target(name, is_served=True, version=wanted, signature=description.signature)

@@ -345,6 +345,15 @@ def test_a_served_model_is_addressed_by_name_version_and_ports(transport: FakeTr
     assert (target.name, target.is_served, target.version, target.signature) == ("double", True, "3", 7)
 
 
+@pytest.mark.parametrize("given", [(3,), (None,), ("double", {"PERFORMANCE_HINT": "LATENCY"}), ("double", 1.0)])
+def test_a_served_model_is_asked_for_by_a_text_and_a_version(core: ov.Core, given: tuple[Any, ...]) -> None:
+    with pytest.raises(
+        TypeError, match=r"served_model\(\): incompatible .*\n.*version: str \| int \| None = None"
+    ) as caught:
+        core.served_model(*given)
+    assert str(given[-1]) in str(caught.value)
+
+
 def test_closing_a_core_closes_its_connection(transport: FakeTransport, core: ov.Core) -> None:
     core.close()
     assert transport.closed_at > 0
