@@ -162,6 +162,8 @@ JSON: list[tuple[bytes, str]] = [
     ('{"inputs":[]}'.encode("utf-16"), "the request is malformed JSON"),
     (b'{"inputs":[]}{}', "where binary tensors follow it, Inference-Header-Content-Length says its length"),
     (b'{"inputs":[]}\xff\xff', "where binary tensors follow it, Inference-Header-Content-Length says its length"),
+    (b"\x89PNG\r\n\x1a\n", "says its length, which is 0 where the body is one tensor's bytes or a picture alone"),
+    (b"\xff\xd8\xff\xe0", "says its length, which is 0 where the body is one tensor's bytes or a picture alone"),
     (b'{"inputs":' + b"[" * 90_000, "the request is malformed JSON"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[1e400]}]}', "the request is malformed JSON"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[' + b"9" * 5000 + b"]}]}", "malformed JSON"),

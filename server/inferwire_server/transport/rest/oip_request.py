@@ -155,9 +155,12 @@ def _load(document: bytes | memoryview) -> object:
 
 
 def _hint(error: orjson.JSONDecodeError) -> str:
-    """Give advice if tensors behind a document were read as a part of it, or if it has NaN or Infinity."""
+    """Give advice if bytes behind a document, or in the place of one, were read as it, or if it has NaN or Infinity."""
     if "after document" in error.msg or "not valid UTF-8" in error.msg:
-        return "; where binary tensors follow it, Inference-Header-Content-Length says its length"
+        return (
+            "; where binary tensors follow it, Inference-Header-Content-Length says its length, "
+            "which is 0 where the body is one tensor's bytes or a picture alone"
+        )
     if error.doc.startswith(("NaN", "Infinity"), error.pos):
         return "; JSON has no NaN and no Infinity: send the tensor's bytes behind the document, with binary_data_size"
     return ""
