@@ -178,8 +178,9 @@ class Entry:
         else:
             expected = f"has no model file '{as_utf8(name)}', which the model's settings name"
         found = ", ".join(as_utf8(file.name) for file in there) or "none"
+        choice = f"; the setting 'file' in its {FILE_NAME} says which" if files else ""
         raise ServingError(
-            Code.MODEL_FAILED, f"version {self.version} of model '{self.name}' {expected}, found {found}"
+            Code.MODEL_FAILED, f"version {self.version} of model '{self.name}' {expected}, found {found}{choice}"
         )
 
 
