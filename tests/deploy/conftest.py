@@ -10,6 +10,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.deploy.expressions import RULES, LabelsOf, grouped
+from tests.plain_http import plain_client
 
 from inferwire_server.crew import ALONE
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
@@ -41,7 +42,7 @@ async def http(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient, None]:
         composition.services.health.begin()
         async with (
             listening(settings, composition, ALONE, None) as sockets,
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{sockets.http.port}", timeout=20) as client,
+            plain_client(base_url=f"http://127.0.0.1:{sockets.http.port}", timeout=20) as client,
         ):
             yield client
 

@@ -17,6 +17,7 @@ import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 from tests.faults.ways_in import OK, WAYS, Way
+from tests.plain_http import plain_client
 from tests.transport.conftest import sessions_of
 from tests.waiting import LIMIT_S, until
 
@@ -122,7 +123,7 @@ async def opened(folder: Path, model: FakeModel) -> AsyncGenerator[Server]:
             GrpcServer(composition.services, GrpcOptions(port=0), sessions_of(composition.services)) as rpc,
             http_server(app, "127.0.0.1", 0) as rest,
             grpc.aio.insecure_channel(f"127.0.0.1:{rpc.port}") as channel,
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{rest.port}", timeout=LIMIT_S) as http,
+            plain_client(base_url=f"http://127.0.0.1:{rest.port}", timeout=LIMIT_S) as http,
         ):
             yield Server(composition, rpc, rest, model, channel, http)
             model.gate.open()

@@ -16,6 +16,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 from structlog.testing import capture_logs
+from tests.plain_http import plain_client
 from tests.transport.session.carriers import Ended, GrpcStream, SocketStream
 from tests.waiting import LIMIT_S
 
@@ -86,7 +87,7 @@ async def channel(servers: Sockets) -> AsyncIterator[grpc.aio.Channel]:
 @pytest_asyncio.fixture
 async def http(servers: Sockets) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the HTTP port."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{servers.http.port}", timeout=20) as client:
+    async with plain_client(base_url=f"http://127.0.0.1:{servers.http.port}", timeout=20) as client:
         yield client
 
 

@@ -12,9 +12,9 @@ from secrets import token_hex
 from typing import Any
 
 import grpc
-import httpx
 import pytest
 import pytest_asyncio
+from tests.plain_http import plain_client
 
 from inferwire_proto.inferwire.v1 import inference_pb2, tensors_pb2, types_pb2
 from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS
@@ -49,7 +49,7 @@ class Server:
     async def post(self, content: bytes, header_bytes: int | None = None) -> str:
         """Send an inference over REST, and give what is wrong with it."""
         headers = {} if header_bytes is None else {"inference-header-content-length": str(header_bytes)}
-        async with httpx.AsyncClient(base_url=f"http://{self.rest_address}") as client:
+        async with plain_client(base_url=f"http://{self.rest_address}") as client:
             answer = await client.post("/v2/models/any/infer", content=content, headers=headers)
         return "" if answer.status_code == 200 else answer.json()["error"]
 

@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
+from tests.plain_http import plain_client
 
 from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
@@ -87,7 +88,7 @@ class Counts:
 
 @pytest_asyncio.fixture
 async def http(rest_address: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}", timeout=20) as client:
+    async with plain_client(base_url=f"http://{rest_address}", timeout=20) as client:
         yield client
 
 

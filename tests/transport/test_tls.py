@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from starlette.responses import Response
 from tests.certificates import Authority, Issued
+from tests.plain_http import plain_client
 from tests.transport.key_kinds import KEYS_FOR_GRPC, OTHER_KEYS, PrivateKey, certificate_for
 from tests.transport.session.carriers import GrpcStream, SocketStream
 from tests.waiting import until
@@ -116,7 +117,7 @@ async def test_grpc_speaks_tls(servers: Sockets, authority: Authority) -> None:
 
 
 async def test_nothing_is_said_without_tls_but_that_it_is_needed(servers: Sockets) -> None:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{servers.http.port}") as client:
+    async with plain_client(base_url=f"http://127.0.0.1:{servers.http.port}") as client:
         for method in "GET", "POST":
             answer = await client.request(method, "/v2/health/ready")
             assert (answer.status_code, answer.headers["connection"]) == (400, "close")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from tests.collector import Collected, Collector, collecting
+from tests.plain_http import plain_client
 from tests.waiting import LIMIT_S
 
 from inferwire_proto.element_types import BY_NAME
@@ -71,7 +72,7 @@ def settings(settings: Settings, collector: Collector) -> Settings:
 
 @pytest_asyncio.fixture
 async def client(rest_address: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models") as opened:
+    async with plain_client(base_url=f"http://{rest_address}/v2/models") as opened:
         yield opened
 
 

@@ -12,6 +12,7 @@ import pytest_asyncio
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 from tests.busy_gil_thread import occupied
+from tests.plain_http import plain_client
 
 from inferwire_server.errors import ServingError
 from inferwire_server.gil_thread import GilThread
@@ -37,7 +38,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 async def client() -> AsyncIterator[httpx.AsyncClient]:
     async with (
         http_server(app, "127.0.0.1", 0) as server,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as opened,
+        plain_client(base_url=f"http://127.0.0.1:{server.port}") as opened,
     ):
         yield opened
 

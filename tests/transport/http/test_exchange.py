@@ -12,10 +12,10 @@ from itertools import count
 from typing import Any
 from weakref import ref
 
-import httpx
 import pytest
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
+from tests.plain_http import plain_client
 from tests.transport.http.connections import BROKEN, GET, MUCH, AnswersLater, answers, connect, is_gone, raw
 from tests.waiting import until
 
@@ -28,7 +28,7 @@ from inferwire_server.transport.http.server import HttpServer, http_server
 
 
 async def test_an_answer_at_once_is_as_any_other() -> None:
-    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server, plain_client() as client:
         answer = await client.get(f"http://127.0.0.1:{server.port}/", headers={"x-request-id": "mine"})
         again = await client.get(f"http://127.0.0.1:{server.port}/")
         assert len(server.connections) == 1
@@ -357,7 +357,7 @@ async def test_who_has_put_itself_between_sees_the_answer() -> None:
 
         await answers(b"hello")(scope, receive, watched)
 
-    async with http_server(app, "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+    async with http_server(app, "127.0.0.1", 0) as server, plain_client() as client:
         answer = await client.get(f"http://127.0.0.1:{server.port}/")
     assert (answer.text, answer.headers["one"]) == ("hello", "1")
     assert seen == ["http.response.start", "http.response.body"]
@@ -374,7 +374,7 @@ async def test_an_exchange_goes_with_its_request() -> None:
         assert exchange_of(scope).takes(send)
         await answers(b"hello")(scope, receive, send)
 
-    async with http_server(app, "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+    async with http_server(app, "127.0.0.1", 0) as server, plain_client() as client:
         gc.disable()
         try:
             for _ in range(2):

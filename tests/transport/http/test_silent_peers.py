@@ -7,12 +7,12 @@ import logging
 import socket
 from contextlib import suppress
 
-import httpx
 import orjson
 import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
+from tests.plain_http import plain_client
 from tests.transport.http.connections import (
     BROKEN,
     GET,
@@ -191,7 +191,7 @@ async def test_who_takes_its_answer_is_waited_for_and_who_takes_no_more_is_given
 
 
 async def test_the_system_asks_whether_a_silent_peers_machine_is_there() -> None:
-    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+    async with http_server(answers(b"hello"), "127.0.0.1", 0) as server, plain_client() as client:
         await client.get(f"http://127.0.0.1:{server.port}/")
         (connection,) = server.connections
         peer: socket.socket = connection.transport.get_extra_info("socket")

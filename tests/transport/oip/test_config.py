@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from tests.plain_http import plain_client
 from tests.transport.conftest import plain
 
 from inferwire_proto.element_types import BY_NAME
@@ -61,7 +61,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 async def config(rest_address: str, name: str) -> Any:
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}") as client:
+    async with plain_client(base_url=f"http://{rest_address}") as client:
         return (await client.get(f"/v2/models/{name}/config")).json()
 
 
@@ -133,7 +133,7 @@ async def test_instances_are_slots_on_the_device_s_kind(rest_address: str) -> No
 
 
 async def test_what_a_file_says_of_its_model_is_in_the_metadata(rest_address: str) -> None:
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models") as client:
+    async with plain_client(base_url=f"http://{rest_address}/v2/models") as client:
         found = (await client.get("/echo")).json()["rt_info"]
         assert found == {"model_info": {"model_type": "ssd"}, "version": "11"}
         assert (await client.get("/batched")).json()["rt_info"] == {}

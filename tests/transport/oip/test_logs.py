@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import httpx
 import pytest
 import tritonclient.http
+from tests.plain_http import plain_client
 from tests.transport.conftest import plain
 from tritonclient.utils import InferenceServerException
 
@@ -181,7 +181,7 @@ async def test_a_trace_is_refused(
 
 
 async def test_a_trace_setting_that_is_no_text_is_refused(rest_address: str) -> None:
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2") as client:
+    async with plain_client(base_url=f"http://{rest_address}/v2") as client:
         answer = await client.post("/trace/setting", json={"trace_rate": 1})
         assert (answer.status_code, answer.json()["error"]) == (
             400,

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
-import httpx
 import pytest
+from tests.plain_http import plain_client
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
@@ -93,7 +93,7 @@ async def test_a_shape_that_is_none_is_refused_over_http(
 ) -> None:
     before = await load()
     head, tail = document(*given)
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models") as client:
+    async with plain_client(base_url=f"http://{rest_address}/v2/models") as client:
         answer = await client.post(
             f"/{given[0]}/infer", content=head + tail, headers={"inference-header-content-length": str(len(head))}
         )
@@ -178,7 +178,7 @@ JSON: list[tuple[bytes, str]] = [
 
 @pytest.mark.parametrize(("content", "sentence"), JSON, ids=[f"{i}-{case[1]}" for i, case in enumerate(JSON)])
 async def test_a_document_that_is_none_is_refused(rest_address: str, content: bytes, sentence: str) -> None:
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models") as client:
+    async with plain_client(base_url=f"http://{rest_address}/v2/models") as client:
         answer = await client.post("/grid/infer", content=content)
         assert (answer.status_code, set(answer.json())) == (400, {"error", "code"})
         assert sentence in answer.json()["error"]
@@ -191,13 +191,13 @@ async def test_a_body_in_a_great_many_parts_is_one_body(rest_address: str) -> No
         for byte in b" " * 20_000 + body:
             yield bytes([byte])
 
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models", timeout=30) as client:
+    async with plain_client(base_url=f"http://{rest_address}/v2/models", timeout=30) as client:
         answer = await client.post("/grid/infer", content=parts())
         assert answer.json()["outputs"][0]["data"] == [1.0]
 
 
 @pytest.mark.parametrize("content", [b'\xef\xbb\xbf{"inputs":[]}', b'{"inputs":[NaN]}', b""])
 async def test_no_header_is_missing_where_no_tensor_can_follow(rest_address: str, content: bytes) -> None:
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models") as client:
+    async with plain_client(base_url=f"http://{rest_address}/v2/models") as client:
         answer = await client.post("/grid/infer", content=content)
         assert "Inference-Header" not in answer.json()["error"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from tests.plain_http import plain_client
 
 from inferwire_server.settings import Settings
 
@@ -25,6 +25,6 @@ async def test_the_version_that_is_asked_for_is_listed_alone(
     rpc: Any, rest_address: str, version: str, expected: list[str]
 ) -> None:
     path = f"/v2/models/echo/versions/{version}" if version else "/v2/models/echo"
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}") as client:
+    async with plain_client(base_url=f"http://{rest_address}") as client:
         assert (await client.get(path)).json()["versions"] == expected
     assert list((await rpc.get_model_metadata("echo", version)).versions) == expected

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from tests.plain_http import plain_client
 from tests.transport.conftest import plain
 from tritonclient.utils import InferenceServerException
 
@@ -63,7 +63,7 @@ async def test_a_model_that_is_not_there_is_said_as_clients_expect(rpc: Any, res
     with pytest.raises(InferenceServerException, match="requested model 'nope' is not available") as raised:
         await rpc.get_inference_statistics("nope")
     assert raised.value.status() == "StatusCode.INVALID_ARGUMENT"
-    async with httpx.AsyncClient(base_url=f"http://{rest_address}/v2/models") as client:
+    async with plain_client(base_url=f"http://{rest_address}/v2/models") as client:
         for path, sentence in {
             "nope/stats": "requested model 'nope' is not available",
             "echo/versions/9/stats": "requested model version is not available for model 'echo': version 9",

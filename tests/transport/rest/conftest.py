@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.plain_http import plain_client
 from tests.waiting import until
 
 from inferwire_proto.element_types import BY_NAME, ELEMENT_TYPES
@@ -141,7 +142,7 @@ async def rest(tmp_path: Path) -> AsyncGenerator[Rest, None]:
         app = create_app(composition.services, composition.metrics.text, BODY_LIMIT)
         async with (
             http_server(app, "127.0.0.1", 0) as server,
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=20) as client,
+            plain_client(base_url=f"http://127.0.0.1:{server.port}", timeout=20) as client,
         ):
             yield Rest(client, server, app, composition, fakes)
             for model in fakes.values():

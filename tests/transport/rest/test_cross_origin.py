@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 
 import httpx
 import pytest
+from tests.plain_http import plain_client
 from tests.transport.rest.conftest import Rest, X
 
 from inferwire_server.transport.http.server import http_server
@@ -25,7 +26,7 @@ async def browser(rest: Rest, request: pytest.FixtureRequest) -> AsyncGenerator[
     app = allowing_origins(rest.app, (request.param,))
     async with (
         http_server(app, "127.0.0.1", 0) as server,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", headers={"origin": PAGE}) as client,
+        plain_client(base_url=f"http://127.0.0.1:{server.port}", headers={"origin": PAGE}) as client,
     ):
         yield client
 
@@ -46,7 +47,7 @@ async def test_who_asks_for_no_other_network_is_told_of_none(browser: httpx.Asyn
 
 async def test_a_page_that_may_not_call_may_not_reach_into_the_network(rest: Rest) -> None:
     app = allowing_origins(rest.app, (PAGE,))
-    async with http_server(app, "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+    async with http_server(app, "127.0.0.1", 0) as server, plain_client() as client:
         address = f"http://127.0.0.1:{server.port}{PATH}"
         told = await client.options(address, headers=QUESTION | {"origin": "https://other.example"})
     assert told.status_code == 400

@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
 from tests.ipv6 import NEEDS_IPV6
+from tests.plain_http import plain_client
 from tests.transport.http2.socket_peer import MUCH
 from tests.transport.rest.conftest import Rest, X, sentence
 from tests.waiting import until
@@ -58,7 +59,7 @@ async def test_a_host_that_is_not_ours_is_one_sentence(rest: Rest) -> None:
 @NEEDS_IPV6
 @pytest.mark.parametrize("shares_port", [False, True])
 async def test_every_address_of_ipv6_is_every_address_of_ipv4_as_well(rest: Rest, shares_port: bool) -> None:
-    async with http_server(rest.app, "::", 0, shares_port=shares_port) as server, httpx.AsyncClient() as client:
+    async with http_server(rest.app, "::", 0, shares_port=shares_port) as server, plain_client() as client:
         assert repr(server).startswith(f"<HttpServer [::]:{server.port}: ")
         for host in ("127.0.0.1", "[::1]"):
             assert (await client.get(f"http://{host}:{server.port}/v2")).status_code == 200
@@ -99,7 +100,7 @@ async def test_a_body_comes_in_few_parts(size: int, most_messages: int) -> None:
         await PlainTextResponse("taken")(scope, receive, send)
 
     body = random.Random(0).randbytes(size)
-    async with http_server(app, "127.0.0.1", 0) as server, httpx.AsyncClient() as client:
+    async with http_server(app, "127.0.0.1", 0) as server, plain_client() as client:
         answer = await client.post(f"http://127.0.0.1:{server.port}/", content=body)
     assert answer.text == "taken"
     assert b"".join(received) == body
@@ -180,7 +181,7 @@ async def test_a_drain_lets_calls_in_flight_finish_and_turns_new_ones_away(rest:
     running = asyncio.ensure_future(rest.infer("gated", X))
     await held(rest)
     draining = asyncio.ensure_future(rest.server.drain(30))
-    async with httpx.AsyncClient() as other, asyncio.timeout(10):
+    async with plain_client() as other, asyncio.timeout(10):
         while await accepts(other, rest):
             pass
     assert not draining.done()

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from structlog.testing import capture_logs
+from tests.plain_http import plain_client
 
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import compose
@@ -45,7 +46,7 @@ async def client(tmp_path: Path, allowed: bool) -> AsyncGenerator[httpx.AsyncCli
             app = create_app(server.services, server.metrics.text, 1000)
             async with (
                 http_server(app, "127.0.0.1", 0) as http,
-                httpx.AsyncClient(base_url=f"http://127.0.0.1:{http.port}", timeout=30) as opened,
+                plain_client(base_url=f"http://127.0.0.1:{http.port}", timeout=30) as opened,
             ):
                 yield opened
 

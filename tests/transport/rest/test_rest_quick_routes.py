@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import httpx
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from tests.plain_http import plain_client
 
 from inferwire_server.composition import Composition
 from inferwire_server.transport.http.server import http_server
@@ -70,7 +70,7 @@ async def test_an_inference_passes_the_framework_by(composition: Composition) ->
     row = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [0, 1, 2, 3]}
     async with (
         http_server(app, "127.0.0.1", 0) as server,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/v2") as client,
+        plain_client(base_url=f"http://127.0.0.1:{server.port}/v2") as client,
     ):
         (await client.post("/models/echo/infer", json={"inputs": [row]})).raise_for_status()
         # The framework makes it at the first request that it sees.

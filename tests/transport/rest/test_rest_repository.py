@@ -11,6 +11,7 @@ import httpx
 import pytest
 import tritonclient.http
 from structlog.testing import capture_logs
+from tests.plain_http import plain_client
 
 from inferwire_proto.errors import Code
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
@@ -43,7 +44,7 @@ async def client(tmp_path: Path, allowed: bool) -> AsyncGenerator[httpx.AsyncCli
             app = create_app(server.services, server.metrics.text, 1000)
             async with (
                 http_server(app, "127.0.0.1", 0) as http,
-                httpx.AsyncClient(base_url=f"http://127.0.0.1:{http.port}") as opened,
+                plain_client(base_url=f"http://127.0.0.1:{http.port}") as opened,
             ):
                 yield opened
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import ModuleType
 
-import httpx
 import numpy as np
 import pytest
 import tritonclient.http as triton_http
+from tests.plain_http import plain_client
 from tests.transport.oip.shared_memory.triton_caller import ROW, Caller, content, fill
 from tests.waiting import LIMIT_S
 
@@ -19,7 +19,7 @@ async def test_a_job_may_use_it(new_caller: Callable[[ModuleType], Caller], addr
     place = {"shared_memory_region": "r", "shared_memory_byte_size": 16}
     given = {"name": "x", "datatype": "FP32", "shape": [1, 4], "parameters": place}
     wanted = {"name": "y", "parameters": place | {"shared_memory_offset": 32}}
-    async with httpx.AsyncClient(base_url=f"http://{addresses[triton_http]}", timeout=LIMIT_S) as client:
+    async with plain_client(base_url=f"http://{addresses[triton_http]}", timeout=LIMIT_S) as client:
         started = await client.post("/inferwire/v1/models/echo/jobs", json={"inputs": [given], "outputs": [wanted]})
         job = started.headers["location"]
         assert (await client.get(job, params={"wait_s": LIMIT_S})).json()["state"] == "finished"
@@ -48,7 +48,7 @@ async def test_encoded_slashes_are_slashes(
 ) -> None:
     caller = new_caller(triton_http)
     await caller.region("a/b")
-    async with httpx.AsyncClient(timeout=LIMIT_S, base_url=f"http://{addresses[triton_http]}") as client:
+    async with plain_client(timeout=LIMIT_S, base_url=f"http://{addresses[triton_http]}") as client:
         ((region,)) = (await client.get("/v2/systemsharedmemory/region/a%2Fb/status")).json()
         assert region["name"] == "a/b"
         assert (await client.post("/v2/systemsharedmemory/region/a%2fb/unregister")).status_code == 200
@@ -61,7 +61,7 @@ async def test_a_path_with_an_empty_name_is_refused_and_does_not_mean_all(
 ) -> None:
     caller = new_caller(triton_http)
     await caller.region("r")
-    async with httpx.AsyncClient(timeout=LIMIT_S, base_url=f"http://{addresses[triton_http]}") as client:
+    async with plain_client(timeout=LIMIT_S, base_url=f"http://{addresses[triton_http]}") as client:
         refused = await client.request(method, f"/v2/systemsharedmemory/region//{last}")
     assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_INPUT")
     assert "names no region" in refused.json()["error"]
@@ -73,7 +73,7 @@ async def test_a_body_that_registers_nothing_is_refused(
     addresses: dict[ModuleType, str], body: bytes, sentence: str
 ) -> None:
     url = f"http://{addresses[triton_http]}/v2/systemsharedmemory/region/r/register"
-    async with httpx.AsyncClient(timeout=LIMIT_S) as client:
+    async with plain_client(timeout=LIMIT_S) as client:
         response = await client.post(url, content=body)
     assert response.status_code == 400
     assert response.json()["error"].startswith(sentence)
@@ -86,7 +86,7 @@ async def test_the_content_type_is_not_looked_at(
     key, _ = caller.segment()
     url = f"http://{addresses[triton_http]}/v2/systemsharedmemory/region/r/register"
     headers = {"content-type": "application/x-www-form-urlencoded"}
-    async with httpx.AsyncClient(timeout=LIMIT_S) as client:
+    async with plain_client(timeout=LIMIT_S) as client:
         response = await client.post(url, content=f'{{"key":"{key}","byte_size":64}}', headers=headers)
     assert response.status_code == 200, response.text
     assert await caller.status() == {"r": (key, 0, 64)}
@@ -97,7 +97,7 @@ async def test_json_gives_a_tensor_once(addresses: dict[ModuleType, str], beside
     place = {"shared_memory_region": "r", "shared_memory_byte_size": 16}
     given = {"name": "x", "datatype": "FP32", "shape": [1, 4], "parameters": place}
     given |= {"data": [0, 1, 2, 3]} if beside == "data" else {"parameters": place | {"binary_data_size": 16}}
-    async with httpx.AsyncClient(timeout=LIMIT_S) as client:
+    async with plain_client(timeout=LIMIT_S) as client:
         response = await client.post(f"http://{addresses[triton_http]}/v2/models/echo/infer", json={"inputs": [given]})
     assert response.status_code == 400
     assert response.json()["error"] == (
