@@ -7,7 +7,8 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from threading import Timer
+from threading import Event, Thread
+from time import sleep
 
 _OVER_S = 0.01
 """The delay until Ctrl-C is raised again, by which code that cannot raise is over. If it is not, the delay repeats."""
@@ -24,7 +25,10 @@ def interruptible() -> Generator[None]:
     def interrupt_again(lost: sys.UnraisableHookArgs) -> None:
         """Raise Ctrl-C again a little later if Python could not raise it, as in an object's finalizer."""
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            Timer(_OVER_S, _thread.interrupt_main).start()
+            is_known = Event()
+            Thread(target=_interrupt_later, args=(is_known,), daemon=True).start()
+            # Not before: what is raised in here is lost for good, and on a busy machine it takes long to start a thread.
+            is_known.set()
         else:
             hook(lost)
 
@@ -35,6 +39,12 @@ def interruptible() -> Generator[None]:
     finally:
         signal.signal(signal.SIGINT, handler)
         sys.unraisablehook = hook
+
+
+def _interrupt_later(is_known: Event) -> None:
+    is_known.wait()
+    sleep(_OVER_S)
+    _thread.interrupt_main()
 
 
 def was_interrupted(error: BaseException | None) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 
 import pytest
 
+from inferwire_cli import interrupts
 from inferwire_cli.interrupts import interruptible
 from inferwire_cli.terminal import CommandError, ending_in_a_code
 
@@ -45,6 +46,12 @@ def in_an_error_s_handling() -> None:
 def test_it_ends_it_wherever_it_comes(work: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
     assert ending_in_a_code(work) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_it_is_not_lost_if_it_takes_long_to_raise_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that has to be started first takes longer than the delay on a busy machine."""
+    monkeypatch.setattr(interrupts, "_OVER_S", 0)
+    assert ending_in_a_code(in_an_object_s_end) == 130
 
 
 def test_an_error_that_has_come_of_itself_is_none() -> None:
