@@ -27,7 +27,7 @@ def interruptible() -> Generator[None]:
         if issubclass(lost.exc_type, KeyboardInterrupt):
             is_known = Event()
             Thread(target=_interrupt_later, args=(is_known,), daemon=True).start()
-            # Not before: what is raised in here is lost for good, and on a busy machine it takes long to start a thread.
+            # Not before: what is raised in here is lost for good, and it may take long to start a thread.
             is_known.set()
         else:
             hook(lost)

@@ -1,20 +1,23 @@
-"""Graphs that would end the process as they run are refused or mended instead, wherever the operation hides."""
+"""Graphs that would end the process or mix up its callers are refused or mended, wherever the operation hides."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import openvino
 import pytest
-from openvino import opset13
+from openvino import opset6, opset13
+from openvino.op.util import Variable, VariableInfo
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.states import ResetStates, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
-from inferwire_server.openvino_backend.backend import OpenVinoBackend
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
 
 op: Any = opset13
 make: Any = openvino.Model
@@ -102,3 +105,57 @@ def test_an_input_that_is_only_converted_to_its_own_type_is_given_whatever_shape
     for rows in (5, 3, 5, 2, 900, 3, 4):
         sent = Tensor(BY_NAME["f32"], (rows, 3), np.arange(1, rows * 3 + 1, dtype=np.float32).tobytes())
         assert slot.run([sent], [0, 1]) == (sent, sent)
+
+
+def none_yet(data: Any) -> Any:
+    return op.broadcast(op.constant(np.float32(0)), op.shape_of(data))
+
+
+def doubled(data: Any) -> Any:
+    return op.multiply(data, op.constant(np.float32(2)))
+
+
+Start: TypeAlias = Callable[[Any], Any]
+
+
+def adding_up(start: Start, path: Path) -> OpenVinoModel:
+    """Compile a model whose state is the sum of its inputs, beginning with what `start` makes of the first one."""
+    info = VariableInfo()
+    info.data_shape, info.data_type, info.variable_id = openvino.PartialShape([-1, 2]), openvino.Type.f32, "sum"
+    variable, data = Variable(info), op.parameter([-1, 2], np.float32)
+    before = opset6.read_value(start(data), variable)
+    before.output(0).get_tensor().set_names({"before"})
+    after = op.add(before, data)
+    results = [op.result(before), op.result(after)]
+    openvino.save_model(make(results, [opset6.assign(after, variable)], [data], "m"), path, compress_to_fp16=False)
+    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
+    return OpenVinoBackend().compile(Source(path), options)
+
+
+def rows(count: int, value: float) -> Tensor:
+    return Tensor(BY_NAME["f32"], (count, 2), np.full((count, 2), value, np.float32).tobytes())
+
+
+@pytest.mark.parametrize(("start", "begins_at"), [(none_yet, 0), (doubled, 2)])
+@pytest.mark.parametrize("keeps_states", [False, True])
+def test_a_caller_s_state_begins_with_its_own_rows_whatever_another_s_has(
+    start: Start, begins_at: float, keeps_states: bool, tmp_path: Path
+) -> None:
+    model = adding_up(start, tmp_path / "model.xml")
+    assert sorted(model.spec.outputs[0].names) == ["before"]
+    other = model.create_slot(keeps_states=True)
+    other.run([rows(4, 1)], [0, 1])
+    model.create_slot(keeps_states=keeps_states).run([rows(1, 1)], [0, 1])
+    assert other.run([rows(4, 1)], [0, 1]) == (rows(4, begins_at + 1), rows(4, begins_at + 2))
+    fresh = model.create_slot(keeps_states=keeps_states)
+    assert fresh.run([rows(1, 1)], [0, 1]) == (rows(1, begins_at), rows(1, begins_at + 1))
+
+
+def test_a_state_may_be_set_to_no_rows(tmp_path: Path) -> None:
+    model = adding_up(none_yet, tmp_path / "model.xml")
+    slot = model.create_slot(keeps_states=True)
+    slot.run([rows(1, 1)], [1])
+    slot.access(WriteStates((("sum", rows(0, 0)),)))
+    assert slot.run([rows(1, 1)], [1]) == (rows(0, 0),)
+    slot.access(ResetStates())
+    assert slot.run([rows(1, 1)], [1]) == (rows(1, 1),)

@@ -1,6 +1,7 @@
 """Refuses or mends models that would bring the whole server down as they run, before they are compiled.
 
-Knows in which operations OpenVINO's plugins go past the end of their memory. Takes graphs as they are read.
+Knows in which operations OpenVINO's plugins go past the end of their memory, or give one caller what is another's.
+Takes graphs as they are read.
 """
 
 from __future__ import annotations
@@ -45,11 +46,41 @@ def part_inputs_from_results(model: Any) -> None:
             source = source.get_node().input_value(0)
         first = np.zeros(1, np.int64)
         parted = op.squeeze(op.unsqueeze(source, first), first, name=kept.get_node().get_friendly_name())
-        names = kept.get_names()
-        kept.get_tensor().set_names(set())
-        parted.output(0).get_tensor().set_names(names)
-        for target in kept.get_target_inputs():
-            target.replace_source_output(parted.output(0))
+        _replace(kept, parted.output(0), kept.get_target_inputs())
+
+
+def use_first_values_twice(model: Any) -> None:
+    """Have the value that a state begins with used beside the state, too, if it is computed and has a dynamic shape.
+
+    As of OpenVINO 2026.4 the CPU plugin moves into a state's node what computes the first value for it alone. Where the
+    shapes that this is computed from are those that it was last computed from, the node leaves its memory as it is, and
+    that has the shape of the state of whichever request ran last: the next gets rows of another caller's state beside
+    its own, or its own are written past the memory's end. What something else uses, too, is not moved.
+    """
+    for read in [node for node in _nodes(model) if node.get_type_name() == "ReadValue" and node.get_input_size()]:
+        value, state = read.input_value(0), read.output(0)
+        if value.get_node().get_type_name() in ("Constant", "Parameter") or _is_of_one_size(value.get_partial_shape()):
+            continue
+        targets = state.get_target_inputs()
+        # The size is no less than 0, which the compiler does not know.
+        size = op.reduce_prod(op.shape_of(value), np.zeros(1, np.int64))
+        first = op.minimum(size, np.int64(0))
+        picked = op.gather(op.unsqueeze(state, np.int64(0)), first, np.int64(0))
+        _replace(state, picked.output(0), targets)
+
+
+def _replace(kept: Any, by: Any, targets: Any) -> None:
+    """Put an output in the place of another, under its names."""
+    names = kept.get_names()
+    kept.get_tensor().set_names(set())
+    by.get_tensor().set_names(names)
+    for target in targets:
+        target.replace_source_output(by)
+
+
+def _is_of_one_size(shape: Any) -> bool:
+    """Whether the size is always the same: that of a language model's first keys and values is always 0."""
+    return shape.is_static or (shape.rank.is_static and any(length == 0 for length in shape))
 
 
 def _does_nothing(node: Any) -> bool:

@@ -20,7 +20,11 @@ from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.added_outputs import add_outputs
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 from inferwire_server.openvino_backend.preprocessing import build_in
-from inferwire_server.openvino_backend.screening import part_inputs_from_results, refuse_unsafe
+from inferwire_server.openvino_backend.screening import (
+    part_inputs_from_results,
+    refuse_unsafe,
+    use_first_values_twice,
+)
 from inferwire_server.openvino_backend.specs import check_inputs, partial_shape, spec_of
 
 Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]
@@ -79,7 +83,7 @@ def read_model(core: Any, source: Source) -> ov.Model:
 
 
 def read_to_run(core: Any, source: Source) -> ov.Model:
-    """Read a model to compile it, changed so that it stays within its memory as it runs.
+    """Read a model to compile it, changed so that it stays within its memory as it runs, and its callers apart.
 
     Raises:
         ValueError: For a model that would not.
@@ -87,6 +91,7 @@ def read_to_run(core: Any, source: Source) -> ov.Model:
     model = read_model(core, source)
     refuse_unsafe(model)
     part_inputs_from_results(model)
+    use_first_values_twice(model)
     return model
 
 
