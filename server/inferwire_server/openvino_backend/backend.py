@@ -25,6 +25,7 @@ from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
 from inferwire_server.openvino_backend.brief import compile_brief
 from inferwire_server.openvino_backend.compile_cache import alone_in, kept_in
 from inferwire_server.openvino_backend.device_check import check_device
+from inferwire_server.openvino_backend.empty_inputs import EmptyInputs
 from inferwire_server.openvino_backend.errors import translate
 from inferwire_server.openvino_backend.graphs import Graphs
 from inferwire_server.openvino_backend.preprocessing import describe
@@ -174,17 +175,20 @@ class OpenVinoBackend:
         model = read_to_run(self._core, source)
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
+        empty_inputs = EmptyInputs.of(model)
         cache = config.get("CACHE_DIR")
         with alone_in(Path(cache)) if cache else nullcontext(False) as is_cache_of_use:
             if not is_cache_of_use:
                 config.pop("CACHE_DIR", None)
             compile_it = partial(self._core.compile_model, model, device, config)
             compiled = kept_in(Path(cache), options.name, compile_it) if cache and is_cache_of_use else compile_it()
-            brief = None if options.pictures else compile_brief(self._core, source, model, compiled, config)
+            brief = None
+            if not options.pictures:
+                brief = compile_brief(self._core, source, model, compiled, config, empty_inputs)
         # Listing states takes a request, which takes memory if the model is large: none is made where there are none.
         states = compiled_states_of(compiled) if model.get_variables() else ()
         spec = spec_of(options.name or model.friendly_name, compiled, states, names)
-        graphs = Graphs(compiled, again)
+        graphs = Graphs(compiled, again, empty_inputs)
         spec = replace(spec, rt_info=texts(model.get_rt_info()))
         return OpenVinoModel(graphs, spec, brief, device if source.by_settings else "")
 

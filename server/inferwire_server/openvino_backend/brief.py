@@ -12,6 +12,7 @@ import openvino as ov
 import structlog
 
 from inferwire_server.core.model_options import Source
+from inferwire_server.openvino_backend.empty_inputs import EmptyInputs
 from inferwire_server.openvino_backend.graphs import Graphs
 from inferwire_server.openvino_backend.properties import execution_devices
 from inferwire_server.openvino_backend.sources import renewal
@@ -36,7 +37,12 @@ _ON_THE_CALLING_THREAD: dict[str, Any] = {"NUM_STREAMS": 0, "INFERENCE_NUM_THREA
 
 
 def compile_brief(
-    core: ov.Core, source: Source, model: ov.Model, compiled: ov.CompiledModel, config: dict[str, Any]
+    core: ov.Core,
+    source: Source,
+    model: ov.Model,
+    compiled: ov.CompiledModel,
+    config: dict[str, Any],
+    empty_inputs: EmptyInputs | None,
 ) -> Graphs | None:
     """Compile a model to compute on the calling thread; None if it may not run on the loop, however brief it is.
 
@@ -52,7 +58,7 @@ def compile_brief(
         return None
     kept = {name: value for name, value in config.items() if name not in _PARALLELISM} | _ON_THE_CALLING_THREAD
     try:
-        return Graphs(core.compile_model(model, "CPU", kept), renewal(core, source, "CPU", kept))
+        return Graphs(core.compile_model(model, "CPU", kept), renewal(core, source, "CPU", kept), empty_inputs)
     except RuntimeError as error:
         # For example for a property that only a virtual device knows. The model itself is compiled, and serves.
         log.debug("no inference runs on the loop", model=model.friendly_name, reason=str(error).strip())

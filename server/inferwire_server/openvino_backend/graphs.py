@@ -18,6 +18,7 @@ from weakref import WeakSet
 import openvino as ov
 import structlog
 
+from inferwire_server.openvino_backend.empty_inputs import EmptyInputs
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 from inferwire_server.openvino_backend.failures import Failures
 
@@ -69,10 +70,18 @@ class Graphs:
         failures: The inferences that failed lately as the first in their graph.
         renewing: Held by the thread that makes another graph, until the inference that the graph is for has run.
         can_be_spoilt: Whether an inference that ends half way leaves anything behind in its graph.
+        empty_inputs: Refuses inputs without elements that the model cannot take; None if it takes none, or its graph is
+            not known.
     """
 
-    def __init__(self, compiled: ov.CompiledModel, renew: Callable[[ov.CompiledModel], ov.CompiledModel]) -> None:
+    def __init__(
+        self,
+        compiled: ov.CompiledModel,
+        renew: Callable[[ov.CompiledModel], ov.CompiledModel],
+        empty_inputs: EmptyInputs | None = None,
+    ) -> None:
         self.current = Graph(compiled)
+        self.empty_inputs = empty_inputs
         self.failures = Failures()
         self._renew = renew
         self.renewing = Lock()

@@ -51,6 +51,8 @@ class OpenVinoSlot:
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
         """Run an inference and give copies of the outputs asked for, or what their transforms make of them."""
+        if self._graphs.empty_inputs is not None:
+            self._graphs.empty_inputs.check(self._spec, inputs)
         if self._may_fail(inputs):
             with self._graphs.renewing:
                 # Ask again: the inference that this one has waited for may have had the same shapes or the same inputs.
@@ -201,6 +203,8 @@ class OpenVinoBriefSlot(OpenVinoSlot):
 
         A failure is the inference's own: nothing runs beside it, and nothing has failed in its graph before.
         """
+        if self._graphs.empty_inputs is not None:
+            self._graphs.empty_inputs.check(self._spec, inputs)
         try:
             if self._graph is not (graph := self._graphs.mended()):
                 self._move(graph)

@@ -1,0 +1,124 @@
+"""Which inputs without elements a model cannot take, although their shapes fit.
+
+As of OpenVINO 2026.4 the CPU plugin passes over a node that is given nothing. If the node has something to give all the
+same, as Gather or a convolution with padding, that is what the inference before has left in its memory, which may be
+another caller's; a TensorIterator ends the process. The shapes decide, so they are tried on a copy of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import prod
+from threading import Lock
+from typing import Any, TypeAlias
+
+import openvino as ov
+from openvino import opset13
+
+from inferwire_server.core.specs import ModelSpec
+from inferwire_server.core.tensors import Tensor, write_shape
+from inferwire_server.errors import invalid_input
+from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
+
+_Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+
+op: Any = opset13
+
+_REDUCING = ("L1", "L2", "LogicalAnd", "LogicalOr", "Max", "Mean", "Min", "Prod", "Sum")
+_UPDATING = ("ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate")
+_JOINING = ("Broadcast", "Concat", "Einsum", "MatMul", "Pad")
+_POOLING = ("AdaptiveAvgPool", "ROIAlign")
+_OF_SHAPES = ("ConvertLike", "NonZero", "Range", "ShapeOf")
+_OF_THE_GRAPH = ("Assign", "If", "ReadValue", "Result")
+
+_GIVING = frozenset(
+    (*(f"Reduce{name}" for name in _REDUCING), *_UPDATING, *_JOINING, *_POOLING, *_OF_SHAPES, *_OF_THE_GRAPH)
+)
+"""The operations that give what they should, also where one of their inputs has no elements and their output has."""
+
+_ENDING = frozenset(("Loop", "TensorIterator"))
+"""The operations that may end the process where one of their inputs has no elements."""
+
+_MOST_ELEMENTS = 64
+"""Constants of more elements are left out of the copy: none of them is a shape."""
+
+_MOST_SHAPES = 256
+
+
+class EmptyInputs:
+    """Refuses inputs without elements where the model would take some."""
+
+    def __init__(self, graph: Any) -> None:
+        """Answer for a graph that is not used for anything else."""
+        self._graph = graph
+        self._inputs = list(graph.inputs)
+        _leave_out_weights(graph)
+        self._lock = Lock()
+        self._taking = lru_cache(_MOST_SHAPES)(self._find_taking)
+
+    @classmethod
+    def of(cls, model: ov.Model) -> EmptyInputs | None:
+        """Copy a model; None if none of its inputs can be without elements."""
+        return cls(model.clone()) if any(_may_be_empty(port.get_partial_shape()) for port in model.inputs) else None
+
+    def check(self, spec: ModelSpec, inputs: Sequence[Tensor]) -> None:
+        """Refuse inputs that leave a node without the elements that it takes.
+
+        Raises:
+            ServingError: INVALID_INPUT that names the first input without elements, and the node.
+        """
+        for index, tensor in enumerate(inputs):
+            if 0 in tensor.shape:
+                self._check(tuple([each.shape for each in inputs]), spec.prefix_of(index), tensor)
+                return
+
+    def _check(self, shapes: _Shapes, prefix: str, empty: Tensor) -> None:
+        with self._lock:
+            node = self._taking(shapes)
+        if node is not None:
+            raise invalid_input(
+                f"{prefix} has shape {write_shape(empty.shape)}, expected at least one element: "
+                f"the model's node {node} takes some"
+            )
+
+    def _find_taking(self, shapes: _Shapes) -> str | None:
+        """Name the first node that would take elements and be given none; None if there is none, or nothing fits."""
+        try:
+            self._graph.reshape(
+                {port: ov.PartialShape(shape) for port, shape in zip(self._inputs, shapes, strict=True)}
+            )
+        except OPENVINO_ERRORS:
+            # OpenVINO refuses them as well when it is to run them.
+            return None
+        return next(_taking(self._graph.get_ordered_ops()), None)
+
+
+def _taking(nodes: Sequence[Any]) -> Iterator[str]:
+    for node in nodes:
+        kind = node.get_type_name()
+        if kind in _GIVING or not any(map(_is_empty, node.input_values())):
+            continue
+        if kind in _ENDING or not all(map(_is_empty, node.outputs())):
+            yield f"'{node.get_friendly_name()}' ({kind})"
+
+
+def _is_empty(port: Any) -> bool:
+    shape = port.get_partial_shape()
+    return shape.is_static and prod(shape.to_shape()) == 0
+
+
+def _may_be_empty(shape: ov.PartialShape) -> bool:
+    return shape.rank.is_dynamic or any(length.get_min_length() == 0 for length in shape)
+
+
+def _leave_out_weights(graph: Any) -> None:
+    """Put inputs of the same types and shapes in the places of large constants."""
+    places: list[Any] = []
+    for node in graph.get_ops():
+        if node.get_type_name() == "Constant" and prod(node.get_output_shape(0)) > _MOST_ELEMENTS:
+            place = op.parameter(node.get_output_shape(0), node.get_output_element_type(0))
+            for target in node.output(0).get_target_inputs():
+                target.replace_source_output(place.output(0))
+            places.append(place)
+    graph.add_parameters(places)

@@ -1,0 +1,161 @@
+"""Inputs without elements are refused where a model would take some, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset13
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
+from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import Slot
+from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+
+op: Any = opset13
+make: Any = openvino.Model
+Build: TypeAlias = Callable[[Any], Any]
+F32 = BY_NAME["f32"]
+
+
+def numbers(*values: int) -> Any:
+    return op.constant(np.array(values, np.int64))
+
+
+def number(value: int) -> Any:
+    return op.constant(np.int64(value))
+
+
+def length(data: Any, axis: int) -> Any:
+    return op.gather(op.shape_of(data), numbers(axis), number(0))
+
+
+def first_of_each(data: Any) -> Any:
+    return op.gather(op.relu(data), number(0), number(1))
+
+
+def at_a_place(data: Any) -> Any:
+    return op.gather_nd(data, op.constant(np.array([[0, 0]], np.int64)))
+
+
+def padded_convolution(data: Any) -> Any:
+    weights = op.constant(np.ones((2, 1, 9, 9), np.float32))
+    return op.convolution(op.unsqueeze(data, number(1)), weights, [1, 1], [8, 8], [8, 8], [1, 1])
+
+
+def last_state(data: Any) -> Any:
+    before = op.broadcast(op.constant(np.float32(0)), op.concat([length(data, 0), numbers(1, 2)], 0))
+    lengths = op.broadcast(length(data, 1), length(data, 0))
+    weights = [op.constant(np.ones((1, 8, *columns), np.float32)) for columns in ((4,), (2,), ())]
+    return op.lstm_sequence(data, before, before, lengths, *weights, 2, "FORWARD").output(1)
+
+
+def step_by_step(data: Any) -> Any:
+    """Add up the steps of each row: no rows would end the process."""
+    step, before = (op.parameter([-1, 1, 4], np.float32) for _ in range(2))
+    body = make([op.result(op.add(step, before))], [step, before])
+    steps = op.tensor_iterator()
+    steps.set_body(body)
+    steps.set_sliced_input(step, data.output(0), 0, 1, 1, -1, 1)
+    start = op.broadcast(op.constant(np.float32(0)), op.concat([length(data, 0), numbers(1, 4)], 0))
+    steps.set_merged_input(before, start.output(0), body.results[0].output(0))
+    return steps.get_iter_value(body.results[0].output(0), -1)
+
+
+def compiled(build: Build, path: Path, streams: str = "1") -> OpenVinoModel:
+    data = op.parameter([-1, -1, 4], np.float32)
+    data.output(0).get_tensor().set_names({"steps"})
+    openvino.save_model(make([op.result(build(data))], [data], "m"), path, compress_to_fp16=False)
+    options = ModelOptions("m", "CPU", {"NUM_STREAMS": streams, "INFERENCE_PRECISION_HINT": "f32"})
+    return OpenVinoBackend().compile(Source(path), options)
+
+
+def run(slot: Slot, rows: int, steps: int, value: float = 1) -> np.ndarray[Any, Any]:
+    content = np.full((rows, steps, 4), value, np.float32).tobytes()
+    (found,) = slot.run([Tensor(F32, (rows, steps, 4), content)], [0])
+    return np.frombuffer(found.data, np.float32).reshape(found.shape)
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "kind"),
+    [
+        (first_of_each, (1, 0), "Gather"),
+        (at_a_place, (1, 0), "GatherND"),
+        (padded_convolution, (1, 0), "Convolution"),
+        (last_state, (1, 0), "LSTMSequence"),
+        (step_by_step, (0, 3), "TensorIterator"),
+    ],
+)
+@pytest.mark.parametrize("is_brief", [False, True])
+def test_a_model_is_given_none_where_it_takes_some(
+    build: Build, shape: tuple[int, int], kind: str, is_brief: bool, tmp_path: Path
+) -> None:
+    model = compiled(build, tmp_path / "model.xml")
+    slot = model.create_brief_slot() if is_brief else model.create_slot()
+    if slot is None:
+        pytest.skip("no inference of it is brief")
+    before = run(slot, 2, 3)
+    rows, steps = shape
+    for _ in range(2):
+        with pytest.raises(ServingError) as caught:
+            run(slot, rows, steps)
+        assert caught.value.code is Code.INVALID_INPUT
+        sentence = (
+            f"input 'steps' of model 'm' has shape [{rows},{steps},4], expected at least one element: the model's"
+        )
+        assert caught.value.message.startswith(sentence)
+        assert caught.value.message.endswith(f"({kind}) takes some")
+    np.testing.assert_array_equal(run(slot, 2, 3), before)
+
+
+def one_more(data: Any) -> Any:
+    return op.concat([data, op.constant(np.ones((1, 1, 4), np.float32))], 1)
+
+
+def total(data: Any) -> Any:
+    return op.reduce_sum(data, numbers(0, 1), keep_dims=False)
+
+
+def products(data: Any) -> Any:
+    return op.matmul(data, data, True, False)
+
+
+def with_weights(data: Any) -> Any:
+    return op.matmul(data, op.constant(np.ones((4, 100), np.float32)), False, False)
+
+
+@pytest.mark.parametrize(
+    ("build", "shape", "expected"),
+    [
+        (one_more, (1, 0), np.ones((1, 1, 4))),
+        (total, (3, 0), np.zeros(4)),
+        (products, (1, 0), np.zeros((1, 4, 4))),
+        (with_weights, (2, 0), np.zeros((2, 0, 100))),
+        (first_of_each, (0, 3), np.zeros((0, 4))),
+        (padded_convolution, (0, 3), np.zeros((0, 2, 11, 12))),
+        (last_state, (0, 3), np.zeros((0, 1, 2))),
+    ],
+)
+def test_a_model_is_given_none_where_it_can_do_with_none(
+    build: Build, shape: tuple[int, int], expected: np.ndarray[Any, Any], tmp_path: Path
+) -> None:
+    slot = compiled(build, tmp_path / "model.xml").create_slot()
+    run(slot, 1, 3, 7)
+    np.testing.assert_array_equal(run(slot, *shape), expected)
+
+
+def test_what_no_shape_fits_is_openvino_s_to_refuse(tmp_path: Path) -> None:
+    data = op.parameter([-1, 1, -1, -1], np.float32)
+    pooled = op.max_pool(data, [1, 1], [1, 1], [0, 0], [0, 0], [3, 3]).output(0)
+    openvino.save_model(make([op.result(pooled)], [data], "m"), tmp_path / "model.xml")
+    slot = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), ModelOptions("m", "CPU")).create_slot()
+    with pytest.raises(ServingError, match="Kernel after dilation has size") as caught:
+        slot.run([Tensor(F32, (1, 1, 0, 5), b"")], [0])
+    assert caught.value.code is Code.INFERENCE_FAILED
