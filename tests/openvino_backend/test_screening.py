@@ -159,3 +159,37 @@ def test_a_state_may_be_set_to_no_rows(tmp_path: Path) -> None:
     assert slot.run([rows(1, 1)], [1]) == (rows(0, 0),)
     slot.access(ResetStates())
     assert slot.run([rows(1, 1)], [1]) == (rows(1, 1),)
+
+
+def bare(data: Any) -> Any:
+    scores = op.matmul(data, data, False, True)
+    return op.matmul(op.softmax(scores, -1), data, False, False)
+
+
+def scaled(data: Any) -> Any:
+    scores = op.multiply(op.matmul(data, data, False, True), op.constant(np.float32(0.5)))
+    return op.matmul(op.softmax(scores, 2), data, False, False)
+
+
+def as_one_operation(data: Any) -> Any:
+    return op.scaled_dot_product_attention(data, data, data)
+
+
+@pytest.mark.parametrize("build", [bare, scaled, as_one_operation])
+def test_attention_is_right_also_after_one_over_a_single_element(build: Any, tmp_path: Path) -> None:
+    data = op.parameter([-1, -1, 4], np.float32)
+    attention = build(data)
+    attention.output(0).get_tensor().set_names({"attended"})
+    openvino.save_model(make([op.result(attention)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
+    after_one, of_its_own = (OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options) for _ in range(2))
+    assert sorted(after_one.spec.outputs[0].names) == ["attended"]
+
+    def attend(model: OpenVinoModel, length: int) -> Any:
+        content = np.random.default_rng(1).uniform(-3, 3, (2, length, 4)).astype(np.float32)
+        (found,) = model.create_slot().run([Tensor(BY_NAME["f32"], content.shape, content.tobytes())], [0])
+        return np.frombuffer(found.data, np.float32)
+
+    attend(after_one, 1)
+    for length in (17, 300):
+        np.testing.assert_allclose(attend(after_one, length), attend(of_its_own, length), atol=1e-4)

@@ -1,7 +1,7 @@
 """Refuses or mends models that would bring the whole server down as they run, before they are compiled.
 
-Knows in which operations OpenVINO's plugins go past the end of their memory, or give one caller what is another's.
-Takes graphs as they are read.
+Knows in which operations OpenVINO's plugins go past the end of their memory, or in which one caller's inference changes
+what others get. Takes graphs as they are read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ import numpy as np
 from openvino import opset13
 
 op: Any = opset13
+
+_WITHOUT_MASK = 3
+"""How many inputs attention has that is given queries, keys and values alone."""
+
+_FLOATS = {"f32": np.float32, "f16": np.float16}
 
 
 def refuse_unsafe(model: Any) -> None:
@@ -67,6 +72,39 @@ def use_first_values_twice(model: Any) -> None:
         first = op.minimum(size, np.int64(0))
         picked = op.gather(op.unsqueeze(state, np.int64(0)), first, np.int64(0))
         _replace(state, picked.output(0), targets)
+
+
+def mask_attention(model: Any) -> None:
+    """Put a mask of zeros into attention that has none, if over how much it goes is left open.
+
+    As of OpenVINO 2026.4 the CPU plugin makes one kernel of it for all shapes. If the first inference goes over one
+    element, whose softmax is 1 whatever it is, the kernel has no softmax: later ones over 17 and more are wrong.
+    """
+    for node in [*_nodes(model)]:
+        if node.get_type_name() == "Softmax":
+            scores = node.input_value(0)
+            used_by = {target.get_node().get_type_name() for target in node.output(0).get_target_inputs()}
+            if "MatMul" in used_by and (mask := _zeros_over(scores, -1)) is not None:
+                node.input(0).replace_source_output(op.add(scores, mask).output(0))
+        elif node.get_type_name() == "ScaledDotProductAttention" and _is_without_mask(node):
+            query, key, value = node.input_values()
+            mask = _zeros_over(key, -2)
+            if mask is not None:
+                masked = op.scaled_dot_product_attention(query, key, value, op.unsqueeze(mask, np.int64(0)))
+                _replace(node.output(0), masked.output(0), node.output(0).get_target_inputs())
+
+
+def _is_without_mask(attention: Any) -> bool:
+    return attention.get_input_size() == _WITHOUT_MASK and not attention.get_attributes()["causal"]
+
+
+def _zeros_over(data: Any, axis: int) -> Any | None:
+    """Make zeros along one axis of data; None if its length is known, or the data are of no type for that."""
+    shape, kind = data.get_partial_shape(), data.get_element_type().get_type_name()
+    if kind not in _FLOATS or shape.rank.is_dynamic or shape[axis].is_static or shape[axis].get_min_length() > 1:
+        return None
+    length = op.gather(op.shape_of(data), np.array([axis]), np.int64(0))
+    return op.broadcast(op.constant(np.array(0, _FLOATS[kind])), length)
 
 
 def _replace(kept: Any, by: Any, targets: Any) -> None:

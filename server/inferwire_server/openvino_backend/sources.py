@@ -21,6 +21,7 @@ from inferwire_server.openvino_backend.added_outputs import add_outputs
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 from inferwire_server.openvino_backend.preprocessing import build_in
 from inferwire_server.openvino_backend.screening import (
+    mask_attention,
     part_inputs_from_results,
     refuse_unsafe,
     use_first_values_twice,
@@ -92,6 +93,7 @@ def read_to_run(core: Any, source: Source) -> ov.Model:
     refuse_unsafe(model)
     part_inputs_from_results(model)
     use_first_values_twice(model)
+    mask_attention(model)
     return model
 
 
