@@ -52,6 +52,8 @@ class InferRequest(TabCompleted, TensorAccess):
     - The output of a model that hands its input on is memory of its own, where openvino's is the input's.
     - An array without elements whose shape the input does not take is refused, where openvino takes one of the right
       rank.
+    - Inputs without elements are refused where a node of the model would take some, where openvino gives what the
+      inference before has left there.
     - An output's tensor that a program has reshaped gets the output's shape again, where openvino infers no more.
     - States that the server has lost, as when it restarted, raise `SessionLost` until `reset_state` begins anew.
 
