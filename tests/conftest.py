@@ -1,6 +1,7 @@
 """Settings for every test, such as how long it may take, and fixtures of several folders."""
 
 import asyncio
+import ctypes
 import gc
 import os
 import signal
@@ -50,6 +51,24 @@ def pytest_runtest_call() -> Generator[None]:
 def pytest_runtest_teardown() -> Generator[None]:
     with limited():
         return (yield)
+
+
+class SignalStack(ctypes.Structure):
+    """What C calls `stack_t`."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+
+@pytest.fixture(autouse=True)
+def usual_stack() -> None:
+    """Have signals handled on the thread's own stack.
+
+    Each `openvino.Core` sets an alternate stack of its own when it loads the CPU plugin, and restores the previous one
+    when it is freed. Earlier tests free several in any order, and a signal on a stack that is gone would end the
+    process. The thread on which a server takes signals has one `Core` at most, for as long as it lives.
+    """
+    disabled = 2
+    assert ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None) == 0
 
 
 @pytest.fixture

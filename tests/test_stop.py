@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 from collections.abc import Callable, Generator
@@ -18,24 +17,6 @@ from inferwire_server.stop import stop_on_signals
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Run on the loop that servers run on."""
     return {"uvloop": uvloop.new_event_loop}
-
-
-class SignalStack(ctypes.Structure):
-    """What C calls `stack_t`."""
-
-    _fields_ = (("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
-
-
-@pytest.fixture(autouse=True)
-def usual_stack() -> None:
-    """Have signals handled on the thread's own stack.
-
-    Each `openvino.Core` sets an alternate stack of its own when it loads the CPU plugin, and restores the previous one
-    when it is freed. Earlier tests free several in any order, and a signal on a stack that is gone would end the
-    process. The thread on which a server takes signals has one `Core` at most, for as long as it lives.
-    """
-    disabled = 2
-    assert ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None) == 0
 
 
 @pytest.fixture
