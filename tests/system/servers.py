@@ -49,7 +49,8 @@ def started(
     It leads a group of processes, and has its temporary files in a folder if one is given. Started in another folder,
     it imports nothing from there, as the installed command does not.
     """
-    http_port, grpc_port = (given or free for given, free in zip((http_port, grpc_port), free_ports(2), strict=True))
+    free = iter({*free_ports(4)} - {http_port, grpc_port})
+    http_port, grpc_port = http_port or next(free), grpc_port or next(free)
     server_ports = ["--http-port", str(http_port), "--grpc-port", str(grpc_port)]
     environment = os.environ | ({} if temporary is None else {"TMPDIR": str(temporary)})
     with TemporaryFile() as log:
