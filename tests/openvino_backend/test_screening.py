@@ -18,6 +18,7 @@ from inferwire_server.core.states import ResetStates, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.sources import read_model, read_to_run
 
 op: Any = opset13
 make: Any = openvino.Model
@@ -193,3 +194,40 @@ def test_attention_is_right_also_after_one_over_a_single_element(build: Any, tmp
     attend(after_one, 1)
     for length in (17, 300):
         np.testing.assert_allclose(attend(after_one, length), attend(of_its_own, length), atol=1e-4)
+
+
+def masked(data: Any) -> Any:
+    return op.matmul(op.softmax(op.add(op.matmul(data, data, False, True), shown(data)), -1), data, False, False)
+
+
+def masked_by_choice(data: Any) -> Any:
+    scores = op.matmul(data, data, False, True)
+    chosen = op.select(op.greater(shown(data), op.constant(np.float32(0))), scores, op.constant(np.float32(-1e4)))
+    return op.matmul(op.softmax(chosen, -1), data, False, False)
+
+
+def masked_as_one_operation(data: Any) -> Any:
+    return op.scaled_dot_product_attention(data, data, data, shown(data))
+
+
+def over_known_length(data: Any) -> Any:
+    known = op.reshape(data, op.constant(np.array([-1, 2, 4], np.int64)), False)
+    return op.matmul(op.softmax(op.matmul(known, known, False, True), -1), known, False, False)
+
+
+def shown(data: Any) -> Any:
+    """Give something to mask with: a row for each."""
+    return op.unsqueeze(op.reduce_max(data, np.array([2])), np.int64(1))
+
+
+@pytest.mark.parametrize("build", [masked, masked_by_choice, masked_as_one_operation, over_known_length])
+def test_attention_that_needs_no_mask_is_left_as_it_is(build: Any, tmp_path: Path) -> None:
+    data = op.parameter([-1, -1, 4], np.float32)
+    openvino.save_model(make([op.result(build(data))], [data], "m"), tmp_path / "model.xml")
+    core, source = openvino.Core(), Source(tmp_path / "model.xml")
+    assert kinds(read_to_run(core, source)) == kinds(read_model(core, source))
+
+
+def kinds(model: openvino.Model) -> list[str]:
+    nodes: list[Any] = model.get_ordered_ops()
+    return [node.get_type_name() for node in nodes]

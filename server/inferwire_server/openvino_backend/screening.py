@@ -17,15 +17,26 @@ op: Any = opset13
 _WITHOUT_MASK = 3
 """How many inputs attention has that is given queries, keys and values alone."""
 
+_MASKING = ("Add", "Select", "Subtract")
+"""What attention's scores come from that have a mask, or something else added."""
+
 _FLOATS = {"f32": np.float32, "f16": np.float16}
 
 
-def refuse_unsafe(model: Any) -> None:
-    """Refuse a graph with an operation that is known to corrupt memory, in bodies of its branches and loops, too.
+def screen(model: Any) -> None:
+    """Change a graph so that it stays within its memory as it runs, and its callers apart.
 
     Raises:
-        ValueError: For such a graph; names the node.
+        ValueError: For a graph that would not; names the node.
     """
+    _refuse_unsafe(model)
+    _part_inputs_from_results(model)
+    _use_first_values_twice(model)
+    _mask_attention(model)
+
+
+def _refuse_unsafe(model: Any) -> None:
+    """Refuse a graph with an operation that is known to corrupt memory, in bodies of its branches and loops, too."""
     for node in _nodes(model):
         # As of OpenVINO 2026.4 the CPU plugin writes eight times as much as a u1 tensor has.
         if node.get_type_name() == "Convert" and node.get_output_element_type(0).get_type_name() == "u1":
@@ -35,7 +46,7 @@ def refuse_unsafe(model: Any) -> None:
             )
 
 
-def part_inputs_from_results(model: Any) -> None:
+def _part_inputs_from_results(model: Any) -> None:
     """Put operations between an input of a dynamic shape and a result if all that is between them does nothing.
 
     What does nothing is a conversion to the type that a tensor has already. As of OpenVINO 2026.4 the CPU plugin drops
@@ -54,7 +65,7 @@ def part_inputs_from_results(model: Any) -> None:
         _replace(kept, parted.output(0), kept.get_target_inputs())
 
 
-def use_first_values_twice(model: Any) -> None:
+def _use_first_values_twice(model: Any) -> None:
     """Have the value that a state begins with used beside the state, too, if it is computed and has a dynamic shape.
 
     As of OpenVINO 2026.4 the CPU plugin moves into a state's node what computes the first value for it alone. Where the
@@ -74,7 +85,7 @@ def use_first_values_twice(model: Any) -> None:
         _replace(state, picked.output(0), targets)
 
 
-def mask_attention(model: Any) -> None:
+def _mask_attention(model: Any) -> None:
     """Put a mask of zeros into attention that has none, if over how much it goes is left open.
 
     As of OpenVINO 2026.4 the CPU plugin makes one kernel of it for all shapes. If the first inference goes over one
@@ -83,15 +94,20 @@ def mask_attention(model: Any) -> None:
     for node in [*_nodes(model)]:
         if node.get_type_name() == "Softmax":
             scores = node.input_value(0)
-            used_by = {target.get_node().get_type_name() for target in node.output(0).get_target_inputs()}
-            if "MatMul" in used_by and (mask := _zeros_over(scores, -1)) is not None:
-                node.input(0).replace_source_output(op.add(scores, mask).output(0))
+            if _is_for_matmul(node) and scores.get_node().get_type_name() not in _MASKING:
+                mask = _zeros_over(scores, -1)
+                if mask is not None:
+                    node.input(0).replace_source_output(op.add(scores, mask).output(0))
         elif node.get_type_name() == "ScaledDotProductAttention" and _is_without_mask(node):
             query, key, value = node.input_values()
             mask = _zeros_over(key, -2)
             if mask is not None:
                 masked = op.scaled_dot_product_attention(query, key, value, op.unsqueeze(mask, np.int64(0)))
                 _replace(node.output(0), masked.output(0), node.output(0).get_target_inputs())
+
+
+def _is_for_matmul(softmax: Any) -> bool:
+    return any(target.get_node().get_type_name() == "MatMul" for target in softmax.output(0).get_target_inputs())
 
 
 def _is_without_mask(attention: Any) -> bool:

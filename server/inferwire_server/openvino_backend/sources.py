@@ -20,12 +20,7 @@ from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.added_outputs import add_outputs
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 from inferwire_server.openvino_backend.preprocessing import build_in
-from inferwire_server.openvino_backend.screening import (
-    mask_attention,
-    part_inputs_from_results,
-    refuse_unsafe,
-    use_first_values_twice,
-)
+from inferwire_server.openvino_backend.screening import screen
 from inferwire_server.openvino_backend.specs import check_inputs, partial_shape, spec_of
 
 Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]
@@ -90,10 +85,7 @@ def read_to_run(core: Any, source: Source) -> ov.Model:
         ValueError: For a model that would not.
     """
     model = read_model(core, source)
-    refuse_unsafe(model)
-    part_inputs_from_results(model)
-    use_first_values_twice(model)
-    mask_attention(model)
+    screen(model)
     return model
 
 
