@@ -62,7 +62,7 @@ def _part_inputs_from_results(model: Any) -> None:
             source = source.get_node().input_value(0)
         first = np.zeros(1, np.int64)
         parted = op.squeeze(op.unsqueeze(source, first), first, name=kept.get_node().get_friendly_name())
-        _replace(kept, parted.output(0), kept.get_target_inputs())
+        _lead(kept.get_target_inputs(), parted.output(0))
 
 
 def _use_first_values_twice(model: Any) -> None:
@@ -82,7 +82,7 @@ def _use_first_values_twice(model: Any) -> None:
         size = op.reduce_prod(op.shape_of(value), np.zeros(1, np.int64))
         first = op.minimum(size, np.int64(0))
         picked = op.gather(op.unsqueeze(state, np.int64(0)), first, np.int64(0))
-        _replace(state, picked.output(0), targets)
+        _lead(targets, picked.output(0))
 
 
 def _mask_attention(model: Any) -> None:
@@ -103,7 +103,7 @@ def _mask_attention(model: Any) -> None:
             mask = _zeros_over(key, -2)
             if mask is not None:
                 masked = op.scaled_dot_product_attention(query, key, value, op.unsqueeze(mask, np.int64(0)))
-                _replace(node.output(0), masked.output(0), node.output(0).get_target_inputs())
+                _lead(node.output(0).get_target_inputs(), masked.output(0))
 
 
 def _is_for_matmul(softmax: Any) -> bool:
@@ -123,13 +123,10 @@ def _zeros_over(data: Any, axis: int) -> Any | None:
     return op.broadcast(op.constant(np.array(0, _FLOATS[kind])), length)
 
 
-def _replace(kept: Any, by: Any, targets: Any) -> None:
-    """Put an output in the place of another, under its names."""
-    names = kept.get_names()
-    kept.get_tensor().set_names(set())
-    by.get_tensor().set_names(names)
+def _lead(targets: Any, source: Any) -> None:
+    """Have inputs of nodes take another output. The names of a model's outputs are their results' own."""
     for target in targets:
-        target.replace_source_output(by)
+        target.replace_source_output(source)
 
 
 def _is_of_one_size(shape: Any) -> bool:
