@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +20,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.empty_inputs import EmptyInputs
 
 op: Any = opset13
 make: Any = openvino.Model
@@ -159,3 +162,14 @@ def test_what_no_shape_fits_is_openvino_s_to_refuse(tmp_path: Path) -> None:
     with pytest.raises(ServingError, match="Kernel after dilation has size") as caught:
         slot.run([Tensor(F32, (1, 1, 0, 5), b"")], [0])
     assert caught.value.code is Code.INFERENCE_FAILED
+
+
+def test_what_is_kept_of_a_model_has_none_of_its_weights() -> None:
+    weights = np.ones((4, 100), np.float32)
+    data = op.parameter([-1, -1, 4], np.float32)
+    product = op.matmul(data, op.constant(weights, shared_memory=True), False, False)
+    kept = EmptyInputs.of(make([op.result(product)], [data], "m"))
+    are_there, product, weights = weakref.ref(weights), None, None
+    gc.collect()
+    assert kept is not None
+    assert are_there() is None

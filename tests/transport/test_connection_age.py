@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from math import inf
+from time import monotonic
 from typing import Any
 
 import grpc
@@ -108,6 +109,27 @@ async def test_who_calls_over_grpc_goes_on_with_new_connections_and_loses_nothin
                 found |= set(await asyncio.gather(*(call(b"") for _ in range(20))))
         assert used[1] == {at_first[1]}
         assert [await each() for each in (running, keeping)] == at_first
+
+
+class AgesBegun(Ages):
+    """Knows when they began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun_at: list[float] = []
+
+    def begin(self, now: float) -> Age:
+        self.begun_at.append(now)
+        return super().begin(now)
+
+
+async def test_the_age_of_a_connection_over_grpc_begins_with_it() -> None:
+    ages, before = AgesBegun(), monotonic()
+    async with served_methods(METHODS, ages=ages) as port, grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call: Any = channel.unary_unary("/tests.Calls/Where")
+        await call(b"")
+    (begun_at,) = ages.begun_at
+    assert before <= begun_at <= monotonic()
 
 
 async def begun(channel: grpc.aio.Channel, method: str) -> Callable[[], Awaitable[bytes]]:
