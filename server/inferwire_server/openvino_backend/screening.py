@@ -20,6 +20,8 @@ _WITHOUT_MASK = 3
 _MASKING = ("Add", "Select", "Subtract")
 """What attention's scores come from that have a mask, or something else added."""
 
+_LOOPS = ("Loop", "TensorIterator")
+
 _FLOATS = {"f32": np.float32, "f16": np.float16}
 
 
@@ -33,6 +35,7 @@ def screen(model: Any) -> None:
     _part_inputs_from_results(model)
     _use_first_values_twice(model)
     _mask_attention(model)
+    _copy_what_loops_give(model)
 
 
 def _refuse_unsafe(model: Any) -> None:
@@ -106,6 +109,23 @@ def _mask_attention(model: Any) -> None:
                 _lead(node.output(0).get_target_inputs(), masked.output(0))
 
 
+def _copy_what_loops_give(model: Any) -> None:
+    """Have what a loop gives in a dynamic shape copied for those of its nodes that are no results.
+
+    As of OpenVINO 2026.4 the CPU plugin has softmax, a product of matrices, or a recurrent network read it where it was
+    for the request before, where it is also a result: one caller's outputs are computed from another's loop. Nothing
+    but a computed shape keeps the copy from being left out as one that does nothing.
+    """
+    for node in [*_nodes(model)]:
+        if node.get_type_name() in _LOOPS:
+            for given in node.outputs():
+                targets = [
+                    target for target in given.get_target_inputs() if target.get_node().get_type_name() != "Result"
+                ]
+                if targets and given.get_partial_shape().is_dynamic:
+                    _lead(targets, op.broadcast(given, op.shape_of(given)).output(0))
+
+
 def _is_for_matmul(softmax: Any) -> bool:
     return any(target.get_node().get_type_name() == "MatMul" for target in softmax.output(0).get_target_inputs())
 
@@ -150,4 +170,4 @@ def _bodies(node: Any) -> tuple[Any, ...]:
     kind = node.get_type_name()
     if kind == "If":
         return node.get_then_body(), node.get_else_body()
-    return (node.get_function(),) if kind in ("Loop", "TensorIterator") else ()
+    return (node.get_function(),) if kind in _LOOPS else ()
