@@ -125,7 +125,7 @@ async def compose(
     if settings.cache_dir is not None:
         await asyncio.to_thread(_make_cache, settings.cache_dir)
     repository = repository_of(settings)
-    if repository.source is not None:
+    if repository.source:
         # Said before: if the file system does not answer, nothing else would say what the server waits for.
         log.info("reading the models", source=as_utf8(str(repository.source)))
     catalogue = Catalogue()

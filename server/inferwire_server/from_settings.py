@@ -24,11 +24,10 @@ from inferwire_server.host.machine import free_temporary_bytes, memory_bytes
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.model_server_config import ConfiguredRepository
 from inferwire_server.repository.named_models import NamedModels
-from inferwire_server.repository.no_repository import NoRepository
 from inferwire_server.service.tensors import TensorLimits
 from inferwire_server.settings import MEBIBYTE, Settings
 
-AnyRepository: TypeAlias = Repository | ConfiguredRepository | NamedModels | NoRepository
+AnyRepository: TypeAlias = Repository | ConfiguredRepository | NamedModels
 """Where models are: each has a `source`, the entries `served`, the `folders` to watch for changes, and `why_empty`."""
 
 
@@ -113,9 +112,9 @@ def repository_of(settings: Settings) -> AnyRepository:
     policy = parse_version_policy(settings.version_policy)
     if settings.config is not None:
         return ConfiguredRepository(settings.config, policy)
-    if settings.models:
-        return NamedModels(_locations(settings), policy)
-    return NoRepository() if settings.model_repository is None else Repository(settings.model_repository, policy)
+    if settings.model_repository is not None:
+        return Repository(settings.model_repository, policy)
+    return NamedModels(_locations(settings), policy)
 
 
 def busy_poll_s(settings: Settings, cpus: float) -> float:

@@ -28,7 +28,7 @@ from inferwire_server.host.watch import changes_in, changes_of
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.loader import Loader
-from inferwire_server.repository.no_repository import NoRepository
+from inferwire_server.repository.named_models import NamedModels
 from inferwire_server.tallies import Tallies
 
 
@@ -336,7 +336,7 @@ async def test_a_repository_is_followed_wherever_it_lies(
 
 
 async def test_where_there_is_nothing_to_follow_nothing_fails() -> None:
-    async with asyncio.timeout(30), aclosing(changes_in(NoRepository().folders)) as changes:
+    async with asyncio.timeout(30), aclosing(changes_in(NamedModels({}, Latest()).folders)) as changes:
         await anext(changes)
 
 

@@ -16,7 +16,7 @@ from inferwire_server.repository.looks import is_file, is_there
 
 
 class NamedModels:
-    """Where each model lies, by its name. The policy is for those without one of their own."""
+    """Where each model lies, by its name; there may be none. The policy is for those without one of their own."""
 
     def __init__(self, locations: Mapping[str, Path], policy: VersionPolicy) -> None:
         self._locations = locations
@@ -33,7 +33,7 @@ class NamedModels:
     @property
     def why_empty(self) -> str:
         """Say why there is nothing to serve: what is named is a model, or one that fails."""
-        return "no model is named"
+        return "no models are named, expected a folder with --model-repository, or --allow-uploads"
 
     def served(self, overrides: Overrides = MappingProxyType({}), name: str | None = None) -> list[Entry]:
         """List the versions to serve, in the order of the names given; with a name, those of its model alone.
