@@ -28,7 +28,8 @@ from inferwire_server.service.tensors import TensorLimits
 from inferwire_server.settings import MEBIBYTE, Settings
 
 AnyRepository: TypeAlias = Repository | ConfiguredRepository | NamedModels
-"""Where models are: each has a `source`, the entries `served`, the `folders` to watch for changes, and `why_empty`."""
+"""Where models are: each has a `source`, which the log names, the entries `served`, the `folders` to watch for changes,
+and `why_empty`, which says why there is nothing to serve, where that is so."""
 
 
 _ORIGIN = re.compile("[a-z][a-z0-9+.-]*://[^/?#A-Z]+")

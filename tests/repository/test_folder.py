@@ -291,13 +291,13 @@ def test_a_folder_that_the_system_cannot_list_keeps_nobody_from_the_other_models
 
 def test_a_repository_that_cannot_be_read_is_named(readable_by_all: Path) -> None:
     repository = lay_out(readable_by_all / "models", "a.onnx")
-    repository.root.chmod(0o000)
+    repository.source.chmod(0o000)
     try:
         with without_rights(), pytest.raises(ServingError) as caught:
             repository.served()
     finally:
-        repository.root.chmod(0o755)
-    assert caught.value.message == f"the model repository '{repository.root}' cannot be read: Permission denied"
+        repository.source.chmod(0o755)
+    assert caught.value.message == f"the model repository '{repository.source}' cannot be read: Permission denied"
     assert caught.value.code is Code.INVALID_INPUT
 
 

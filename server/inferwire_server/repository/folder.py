@@ -54,23 +54,14 @@ _NO_MODELS = ("lost+found",)
 class Repository:
     """A folder of models, the folder of one, or one model file. The policy is for models without one of their own."""
 
-    def __init__(self, root: Path, policy: VersionPolicy) -> None:
-        self.root = root
+    def __init__(self, source: Path, policy: VersionPolicy) -> None:
+        self.source = source
+        self.why_empty = f"the model repository '{source}' has no model to serve"
         self._policy = policy
         self._told: frozenset[tuple[str, str]] = frozenset()
 
     def __repr__(self) -> str:
-        return f"<Repository {self.root}>"
-
-    @property
-    def source(self) -> Path:
-        """Give the folder, or the file."""
-        return self.root
-
-    @property
-    def why_empty(self) -> str:
-        """Say why there is nothing to serve, where that is so."""
-        return f"the model repository '{self.root}' has no model to serve"
+        return f"<Repository {self.source}>"
 
     def served(self, overrides: Overrides = MappingProxyType({}), name: str | None = None) -> list[Entry]:
         """List the versions to serve, by name, then by version; warn once of each folder that holds none.
@@ -88,7 +79,7 @@ class Repository:
 
     def folders(self) -> frozenset[Path]:
         """Give the folder in which a change may matter."""
-        return frozenset({self.root.parent if is_file(self.root) else self.root})
+        return frozenset({self.source.parent if is_file(self.source) else self.source})
 
     def scan(self, name: str | None = None) -> list[Entry]:
         """List every version of every model, or of the one of this name, by name, then by version.
@@ -102,30 +93,32 @@ class Repository:
         except OSError as error:
             if is_lack_of_files(error):
                 raise  # callers are told of that, too, and to try again
-            reason = f"the model repository '{as_utf8(str(self.root))}' cannot be read: {error.strerror}"
+            reason = f"the model repository '{as_utf8(str(self.source))}' cannot be read: {error.strerror}"
             raise ServingError(Code.INVALID_INPUT, reason) from error
 
     def _entries(self, name: str | None) -> list[Entry]:
         """List the versions of every model, or of those that may be the one of this name."""
-        if is_file(self.root):
-            return [Entry(self.root.stem, "1", self.root)]
-        if not is_folder(self.root):
-            reason = "is no folder and no model file" if is_there(self.root) else "does not exist"
-            raise ServingError(Code.INVALID_INPUT, f"the model repository '{as_utf8(str(self.root))}' {reason}")
+        if is_file(self.source):
+            return [Entry(self.source.stem, "1", self.source)]
+        if not is_folder(self.source):
+            reason = "is no folder and no model file" if is_there(self.source) else "does not exist"
+            raise ServingError(Code.INVALID_INPUT, f"the model repository '{as_utf8(str(self.source))}' {reason}")
         if self._is_one_model:
-            return entries_at(self.root.resolve())
+            return entries_at(self.source.resolve())
         children = [child for child in self._children(name) if not _is_version(child)]
         return [entry for child in children for entry in _entries_or_obstacle(child)]
 
     def _children(self, name: str | None) -> list[Path]:
         """List what lies in the folder, or what may be the model of this name, by its folder's or its file's."""
         return sorted(
-            child for child in self.root.iterdir() if name is None or name in (as_utf8(child.name), as_utf8(child.stem))
+            child
+            for child in self.source.iterdir()
+            if name is None or name in (as_utf8(child.name), as_utf8(child.stem))
         )
 
     @property
     def _is_one_model(self) -> bool:
-        children = list(self.root.iterdir())
+        children = list(self.source.iterdir())
         if any(child.name == SAVED_MODEL for child in children):
             return True
         versions = [child for child in children if is_named_as_version(child)]
@@ -137,7 +130,7 @@ class Repository:
 
     def _without_models(self, models: Collection[str], name: str | None) -> Iterator[tuple[str, str]]:
         """List the folders that hold none of these models, and why they are passed over; with a name, those like it."""
-        if not is_folder(self.root) or self._is_one_model:
+        if not is_folder(self.source) or self._is_one_model:
             return
         for child in self._children(name):
             folder = as_utf8(child.name)

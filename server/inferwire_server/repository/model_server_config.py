@@ -48,21 +48,12 @@ class ConfiguredRepository:
     """The models that a configuration file names. The policy is for those without one of their own."""
 
     def __init__(self, file: Path, policy: VersionPolicy) -> None:
-        self._file = file
+        self.source = file
+        self.why_empty = f"the configuration '{file}' names no model to serve"
         self._policy = policy
 
     def __repr__(self) -> str:
-        return f"<ConfiguredRepository {self._file}>"
-
-    @property
-    def source(self) -> Path:
-        """Give the file."""
-        return self._file
-
-    @property
-    def why_empty(self) -> str:
-        """Say why there is nothing to serve, where that is so."""
-        return f"the configuration '{self._file}' names no model to serve"
+        return f"<ConfiguredRepository {self.source}>"
 
     def served(self, overrides: Overrides = MappingProxyType({}), name: str | None = None) -> list[Entry]:
         """List the versions to serve, in the file's order; with a name, those of its model alone.
@@ -71,10 +62,10 @@ class ConfiguredRepository:
             ServingError: INVALID_INPUT if the file cannot be read, or says what is not offered here.
         """
         entries: list[Entry] = []
-        for model in _read_config(self._file):
+        for model in _read_config(self.source):
             if name not in (None, model.name):
                 continue
-            said = Layer(self._file.name, model.settings)
+            said = Layer(self.source.name, model.settings)
             # Triton's configuration is no part of what the file says.
             versions = [
                 replace(entry, config_file=None, overrides=(said,)) for entry in versions_at(model.location, model.name)
@@ -85,11 +76,11 @@ class ConfiguredRepository:
     def folders(self) -> frozenset[Path]:
         """Give the folders in which a change may matter, as far as they are there."""
         try:
-            locations = [model.location for model in _read_config(self._file)]
+            locations = [model.location for model in _read_config(self.source)]
         except ServingError:
             locations = []
         folders = (location.parent if is_file(location) else location for location in locations)
-        return frozenset(folder for folder in (self._file.parent, *folders) if is_folder(folder))
+        return frozenset(folder for folder in (self.source.parent, *folders) if is_folder(folder))
 
 
 def _read_config(file: Path) -> list[ConfiguredModel]:

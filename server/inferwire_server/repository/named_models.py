@@ -19,21 +19,13 @@ class NamedModels:
     """Where each model lies, by its name; there may be none. The policy is for those without one of their own."""
 
     def __init__(self, locations: Mapping[str, Path], policy: VersionPolicy) -> None:
+        self.source = ", ".join(f"{name}={location}" for name, location in locations.items())
+        self.why_empty = "no models are named, expected a folder with --model-repository, or --allow-uploads"
         self._locations = locations
         self._policy = policy
 
     def __repr__(self) -> str:
         return f"<NamedModels {self.source}>"
-
-    @property
-    def source(self) -> str:
-        """Give the names and where they lie."""
-        return ", ".join(f"{name}={location}" for name, location in self._locations.items())
-
-    @property
-    def why_empty(self) -> str:
-        """Say why there is nothing to serve: what is named is a model, or one that fails."""
-        return "no models are named, expected a folder with --model-repository, or --allow-uploads"
 
     def served(self, overrides: Overrides = MappingProxyType({}), name: str | None = None) -> list[Entry]:
         """List the versions to serve, in the order of the names given; with a name, those of its model alone.
