@@ -12,7 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from PIL import Image, ImageOps
 
+from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import Pictures
+from inferwire_server.errors import ServingError, invalid_input
 
 Pixels: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 """Height, width and the three colours of RGB."""
@@ -41,51 +43,44 @@ _MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd7])")
 Image.MAX_IMAGE_PIXELS = None
 
 
-class UnreadablePictureError(Exception):
-    """A picture that cannot be decoded. The error's text continues a sentence that begins with the picture's name."""
-
-
-class TooManyPixelsError(Exception):
-    """A picture that is over its limit. The error's text continues a sentence that begins with the picture's name."""
-
-
-def decode(content: bytes, pictures: Pictures, size: Size | None) -> tuple[Pixels, int]:
-    """Decode a picture, upright and in RGB, and resize it to `size` if `pictures` say so.
+def decode(name: str, content: bytes, pictures: Pictures, size: Size | None) -> tuple[Pixels, int]:
+    """Decode the picture of this name, upright and in RGB, and resize it to `size` if `pictures` say so.
 
     Also gives how many pixels the file has.
 
     Transparency is left out: the colours are those that the file has below it.
 
     Raises:
-        UnreadablePictureError: For what is no whole JPEG or PNG file, or takes far longer than others of its size.
-        TooManyPixelsError: Before anything is decoded.
+        ServingError: INVALID_INPUT for what is no whole JPEG or PNG file, or takes far longer than others of its size;
+            TOO_LARGE for too many pixels, before anything is decoded.
     """
     try:
         with Image.open(BytesIO(content), formats=FORMATS) as image:
-            _check_size(image, pictures.max_pixels)
+            _check_size(name, image, pictures.max_pixels)
             if image.format != "PNG":
-                _check_scans(content)
+                _check_scans(name, content)
             upright = _as_rgb(ImageOps.exif_transpose(image))
-    except (TooManyPixelsError, UnreadablePictureError):
+    except ServingError:
         raise
     except Image.UnidentifiedImageError as error:
-        raise UnreadablePictureError("is no JPEG or PNG file") from error
+        raise invalid_input(f"{name} is no JPEG or PNG file") from error
     except Exception as error:  # a decoder has many ways to say that a file is broken
-        raise UnreadablePictureError(f"cannot be decoded: {error}") from error
+        raise invalid_input(f"{name} cannot be decoded: {error}") from error
     in_file = upright.width * upright.height
     if pictures.resize is not None and size is not None and (upright.height, upright.width) != size:
         upright = upright.resize((size[1], size[0]), _RESAMPLING[pictures.resize])
     return np.asarray(upright), in_file
 
 
-def _check_size(image: Image.Image, most: int) -> None:
+def _check_size(name: str, image: Image.Image, most: int) -> None:
     if image.width * image.height > most:
-        raise TooManyPixelsError(f"has {image.width} x {image.height} pixels, expected at most {most}")
+        sentence = f"{name} has {image.width} x {image.height} pixels, expected at most {most}"
+        raise ServingError(Code.TOO_LARGE, sentence)
 
 
-def _check_scans(content: bytes) -> None:
+def _check_scans(name: str, content: bytes) -> None:
     if content.count(b"\xff" + _SCAN) > _MOST_SCANS and (scans := _scans(content)) > _MOST_SCANS:
-        raise UnreadablePictureError(f"has {scans} scans, expected at most {_MOST_SCANS}")
+        raise invalid_input(f"{name} has {scans} scans, expected at most {_MOST_SCANS}")
 
 
 def _scans(content: bytes) -> int:

@@ -24,13 +24,7 @@ from inferwire_server.core.tensor_checks import strings_of
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import CompiledModel, Slot
 from inferwire_server.engine.model_slots import ModelSlots
-from inferwire_server.engine.picture_decoder import (
-    Pixels,
-    Size,
-    TooManyPixelsError,
-    UnreadablePictureError,
-    decode,
-)
+from inferwire_server.engine.picture_decoder import Pixels, Size, decode
 from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
 
 READ_TOGETHER = 64
@@ -186,7 +180,7 @@ class PictureInput:
         for index, content in enumerate(strings_of(self._prefix, tensor)):
             check()
             name = f"picture {index} of {self._prefix}"
-            pixels, pixels_read = self._decode(name, content)
+            pixels, pixels_read = decode(name, content, self._pictures, self._size)
             self._check_size(name, pixels, joined)
             joined.append(pixels)
             read += pixels_read
@@ -194,14 +188,6 @@ class PictureInput:
             self._check_together(len(joined), kept, self._most_kept, "as the model takes them")
             self._check_together(len(joined), read, most_read, "in their files")
         return self._tensor(joined)
-
-    def _decode(self, name: str, content: bytes) -> tuple[Pixels, int]:
-        try:
-            return decode(content, self._pictures, self._size)
-        except UnreadablePictureError as error:
-            raise invalid_input(f"{name} {error}") from error
-        except TooManyPixelsError as error:
-            raise ServingError(Code.TOO_LARGE, f"{name} {error}") from error
 
     def _check_size(self, name: str, pixels: Pixels, others: Sequence[Pixels]) -> None:
         height, width, _ = pixels.shape
