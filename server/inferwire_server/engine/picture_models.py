@@ -14,7 +14,6 @@ import numpy as np
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_proto.properties import Properties
 from inferwire_server.core.layers import LayerTime, ModelGraph
 from inferwire_server.core.model_options import Pictures
 from inferwire_server.core.scheduling.job import Transforms
@@ -46,6 +45,10 @@ class PictureModel:
     def __init__(self, compiled: CompiledModel, pictures: Mapping[str, Pictures]) -> None:
         pixels = compiled.spec
         self._compiled = compiled
+        self.devices = compiled.devices
+        self.optimal_requests = compiled.optimal_requests
+        self.optimal_slots = compiled.optimal_slots
+        self.properties = compiled.properties
         ports = ((_input(pixels, name), rules) for name, rules in pictures.items())
         self.decoders = {pixels.inputs.index(port): PictureInput(pixels.name, port, rules) for port, rules in ports}
         inputs = tuple(
@@ -53,26 +56,6 @@ class PictureModel:
             for index, port in enumerate(pixels.inputs)
         )
         self.spec: ModelSpec = replace(pixels, inputs=inputs)
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """The physical devices it runs on."""
-        return self._compiled.devices
-
-    @property
-    def optimal_requests(self) -> int:
-        """How many inferences its devices compute at once."""
-        return self._compiled.optimal_requests
-
-    @property
-    def optimal_slots(self) -> int:
-        """How many inferences at once keep its devices busy."""
-        return self._compiled.optimal_slots
-
-    @property
-    def properties(self) -> Properties:
-        """Its readable properties."""
-        return self._compiled.properties
 
     def create_slot(self, *, keeps_states: bool = False) -> PictureSlot:
         """Make a slot."""
