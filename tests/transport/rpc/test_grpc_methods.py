@@ -22,8 +22,6 @@ from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.rpc.methods import Service, methods_of
 
-UNIMPLEMENTED = {"Refuse": "nothing to refuse here"}
-
 
 def described(*methods: str) -> Any:
     """Describe a service of the tests' own, so that calls that are added to the contract are none of theirs."""
@@ -42,7 +40,7 @@ def described(*methods: str) -> Any:
     return pool.FindServiceByName("tests.Calls")
 
 
-DESCRIPTOR = described("RaiseIt", "Refuse")
+DESCRIPTOR = described("RaiseIt")
 
 
 class Calls:
@@ -58,7 +56,7 @@ class Calls:
 @asynccontextmanager
 async def served(raised: Exception) -> AsyncGenerator[Callable[[str], Any], None]:
     """Serve calls that raise, and give what calls them."""
-    methods = dict(methods_of(Service(DESCRIPTOR, Calls(raised), unimplemented=UNIMPLEMENTED)))
+    methods = dict(methods_of(Service(DESCRIPTOR, Calls(raised))))
     async with (
         served_methods(methods) as port,
         grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
@@ -112,17 +110,6 @@ async def test_a_long_sentence_without_other_letters_has_its_end() -> None:
     assert (error.details() or "").endswith("xxx, expected less")
 
 
-async def test_a_call_that_is_not_offered_says_so() -> None:
-    async with served(ZeroDivisionError()) as call:
-        error = await failure(call("Refuse"))
-    assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "nothing to refuse here")
-
-
-@pytest.mark.parametrize(
-    "unimplemented",
-    [{}, {**UNIMPLEMENTED, "RaiseIt": "answered all the same"}],
-    ids=["forgotten", "both"],
-)
-def test_a_call_is_answered_or_listed_as_unimplemented(unimplemented: dict[str, str]) -> None:
-    with pytest.raises(AssertionError, match="either answered or listed as unimplemented; this is a bug"):
-        dict(methods_of(Service(DESCRIPTOR, Calls(ValueError()), unimplemented=unimplemented)))
+def test_every_call_has_to_be_answered() -> None:
+    with pytest.raises(AssertionError, match="Forgotten has to be answered; this is a bug"):
+        dict(methods_of(Service(described("RaiseIt", "Forgotten"), Calls(ValueError()))))

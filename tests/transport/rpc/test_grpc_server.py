@@ -20,17 +20,20 @@ from tests.transport.conftest import sessions_of
 from tests.transport.http2.socket_peer import Peer
 from tests.transport.http2.wire import data, data_in, goes, headers
 
-from inferwire_proto.errors import CODE_METADATA
+from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_server.engine.fake_backend import FakeModel
+from inferwire_server.errors import ServingError
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
 from inferwire_server.repository.catalogue import Catalogue
 from inferwire_server.service import HealthService, Services
+from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frames import frame
 from inferwire_server.transport.http2.header_blocks import write_block
 from inferwire_server.transport.listening import CannotListen
 from inferwire_server.transport.rpc import grpc_server as grpc_server_module
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+from inferwire_server.transport.rpc.health_calls import HealthCalls
 from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES
 
 SERVICES = {
@@ -103,6 +106,12 @@ async def test_the_health_is_the_servers_readiness(channel: grpc.aio.Channel, se
     assert await check(channel, service) == SERVING
     services.health.end()
     assert await check(channel, service) == NOT_SERVING
+
+
+async def test_the_health_of_all_services_is_not_listed(services: Services) -> None:
+    with pytest.raises(ServingError, match="does not list") as raised:
+        await HealthCalls(services.health, Drain(), ()).list()
+    assert raised.value.code is Code.UNIMPLEMENTED
 
 
 async def test_the_health_of_a_service_nobody_knows_is_not_found(channel: grpc.aio.Channel) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import NoReturn
 
 from grpc_health.v1 import health_pb2 as pb
 
@@ -16,10 +17,6 @@ from inferwire_server.transport.rpc.context import Context
 _SERVING = pb.HealthCheckResponse.SERVING
 _NOT_SERVING = pb.HealthCheckResponse.NOT_SERVING
 _UNKNOWN = pb.HealthCheckResponse.SERVICE_UNKNOWN
-
-
-UNIMPLEMENTED = {"List": "this server does not list the health of its services; check each by its name"}
-"""The calls that are not offered, and what their callers are told."""
 
 
 class HealthCalls:
@@ -44,6 +41,11 @@ class HealthCalls:
         if request.service not in self._services:
             raise ServingError(Code.MODEL_NOT_FOUND, f"service '{request.service}' is not offered by this server")
         return pb.HealthCheckResponse(status=self._status(request.service))
+
+    async def list(self, *_: object) -> NoReturn:
+        """Refuse a call that only newer packages describe."""
+        sentence = "this server does not list the health of its services; check each by its name"
+        raise ServingError(Code.UNIMPLEMENTED, sentence)
 
     async def watch(self, request: pb.HealthCheckRequest, context: Context) -> None:
         """Say whether a service takes calls, now and whenever it changes, until the server drains."""

@@ -6,8 +6,8 @@ The descriptors say all that generated servicers would. What is done for every c
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any, TypeAlias, TypeVar
 
@@ -15,7 +15,6 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from inferwire_proto.errors import Code
 from inferwire_proto.openvino_errors import without_places
 from inferwire_server.errors import ServingError, bug
 from inferwire_server.service import AccessService
@@ -58,7 +57,6 @@ class Service:
         descriptor: The service as the contract has it.
         calls: Has a coroutine per call, named like the call in snake case (`import_`). A call whose messages have
             tensors takes and gives bytes, to keep tensors out of protobuf.
-        unimplemented: Calls that are not offered, each with a sentence that says so.
         keyless: Calls of one message that need no key, where others need one. A caller that shows none is answered as
             if its message were empty.
         keeping: Calls whose callers own something at this server from then on: their connections never become old.
@@ -67,7 +65,6 @@ class Service:
 
     descriptor: ServiceDescriptor
     calls: object
-    unimplemented: Mapping[str, str] = field(default_factory=dict[str, str])
     keyless: frozenset[str] = frozenset()
     keeping: frozenset[str] = frozenset()
     is_mirror: bool = True
@@ -160,10 +157,9 @@ def _raw(service: Service, method: MethodDescriptor) -> RawCall:
 
 def _call(service: Service, method: MethodDescriptor) -> Call:
     call = getattr(service.calls, _snake_case(method.name), None)
-    sentence = service.unimplemented.get(method.name)
-    if (call is None) == (sentence is None):
-        raise bug(f"call {method.full_name} has to be either answered or listed as unimplemented")
-    return call or _refusing(sentence or "")
+    if call is None:
+        raise bug(f"call {method.full_name} has to be answered")
+    return call
 
 
 def _traced(call: RawCall, join_trace: JoinTrace) -> RawCall:
@@ -203,13 +199,6 @@ def _gathering(call: Call, message_type: type[Message]) -> RawCall:
 def _unary(call: RawCall) -> UnaryCall:
     unary: Any = call
     return unary
-
-
-def _refusing(sentence: str) -> Call:
-    async def refuse(request: Any, context: Context) -> Any:  # noqa: ARG001 - takes what every call takes
-        raise ServingError(Code.UNIMPLEMENTED, sentence)
-
-    return refuse
 
 
 def _snake_case(name: str) -> str:

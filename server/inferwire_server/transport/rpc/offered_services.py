@@ -10,7 +10,7 @@ from grpc_reflection.v1alpha import reflection
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, states_pb2, tensors_pb2
 from inferwire_server.open_inference.stubs import grpc_service_pb2
 from inferwire_server.service import Services
-from inferwire_server.transport.rpc import health_calls, oip_calls
+from inferwire_server.transport.rpc import oip_calls
 from inferwire_server.transport.rpc.device_calls import DeviceCalls
 from inferwire_server.transport.rpc.health_calls import HealthCalls
 from inferwire_server.transport.rpc.inference_calls import InferenceCalls
@@ -49,8 +49,7 @@ def offered(services: Services, sockets: SocketSessions, max_message_bytes: int)
 
 def health_service(health: HealthCalls) -> Service:
     """Give gRPC's own service of the server's health, which asks for no key."""
-    keyless = frozenset(_HEALTH.methods_by_name)
-    return Service(_HEALTH, health, unimplemented=health_calls.UNIMPLEMENTED, keyless=keyless)
+    return Service(_HEALTH, health, keyless=frozenset(_HEALTH.methods_by_name))
 
 
 def methods_by_path(services: list[Service], join_trace: JoinTrace | None, around: Around | None) -> dict[str, Method]:
