@@ -240,8 +240,8 @@ class Device:
                 self._start(effect)
             case Stop(model, slot):
                 self._running[model, slot].run.cancel()
-            case Unbound(binding, slot):
-                self._unbind(binding, slot)
+            case Unbound(binding):
+                self._unbind(binding)
             case Drained(model):
                 self._free_model(model)
 
@@ -250,10 +250,10 @@ class Device:
         self.tally(job.model).end(job)
         _tell(job.on_end, job)
 
-    def _unbind(self, binding: Binding, slot: int | None) -> None:
+    def _unbind(self, binding: Binding) -> None:
         opened = self.opened(binding.model)
         # A caller may be bound, and release its binding, while the model is unloaded.
-        bound = None if slot is None or opened is None else opened.slots.take(slot)
+        bound = None if binding.slot is None or opened is None else opened.slots.take(binding.slot)
         if bound is not None:
             self.freeing.begin(bound)
         _tell(binding.on_end, binding)

@@ -106,7 +106,7 @@ def test_a_caller_waits_for_a_binding_of_its_own_that_is_ending_where_others_are
     scheduler.report("m", 1, DONE, 1.0)
     assert second.slot is None
     assert [started.binding for started, _ in starts(scheduler.report("m", 1, DONE, 2.0))] == [second]
-    assert scheduler.report("m", 1, DONE, 3.0)[-1] == Unbound(second, 1)
+    assert scheduler.report("m", 1, DONE, 3.0)[-1] == Unbound(second)
     assert third.slot == 1
 
 
@@ -134,14 +134,14 @@ def test_where_callers_may_wait_the_first_of_them_inherits_the_slot_and_its_jobs
     assert scheduler.submit(waiting, 0.0) == []
     assert repr(second) == "<Binding of m: waits, 1 jobs>"
     effects = scheduler.release(first, 1.0)
-    assert effects == [Unbound(first, 1), Start((waiting,), 1)]
+    assert effects == [Unbound(first), Start((waiting,), 1)]
     assert scheduler.occupancy_of("m").bound == 2
 
 
 def test_a_waiting_caller_that_lets_go_is_passed_over() -> None:
     scheduler = a_scheduler(most=1, may_wait=True)
     first, second, third = bind(scheduler), bind(scheduler), bind(scheduler)
-    assert scheduler.release(second, 0.0) == [Unbound(second, None)]
+    assert scheduler.release(second, 0.0) == [Unbound(second)]
     scheduler.release(first, 0.0)
     assert (second.slot, third.slot) == (None, 1)
 
@@ -154,7 +154,7 @@ def test_a_released_binding_ends_with_the_last_of_its_jobs() -> None:
     scheduler.submit(waiting, 0.0)
     assert scheduler.release(binding, 1.0) == []
     assert unbound(scheduler.report("m", 1, DONE, 2.0)) == []
-    assert scheduler.report("m", 1, DONE, 3.0) == [End(waiting), Unbound(binding, 1)]
+    assert scheduler.report("m", 1, DONE, 3.0) == [End(waiting), Unbound(binding)]
     assert scheduler.release(binding, 4.0) == []
 
 
@@ -166,7 +166,7 @@ def test_a_binding_whose_slot_still_runs_a_cancelled_job_keeps_the_slot() -> Non
     scheduler.submit(waiting, 0.0)
     scheduler.release(binding, 0.0)
     assert unbound(scheduler.cancel(job, CANCELLED, 1.0)) == []
-    assert scheduler.report("m", 1, DONE, 2.0) == [Unbound(binding, 1), Start((waiting,), 1)]
+    assert scheduler.report("m", 1, DONE, 2.0) == [Unbound(binding), Start((waiting,), 1)]
 
 
 def test_cancelling_the_last_waiting_job_of_a_released_binding_lets_the_next_caller_in() -> None:
@@ -176,7 +176,7 @@ def test_cancelling_the_last_waiting_job_of_a_released_binding_lets_the_next_cal
     for each in (shared, job, waiting):
         scheduler.submit(each, 0.0)
     scheduler.release(binding, 0.0)
-    assert scheduler.cancel(job, CANCELLED, 1.0) == [End(job), Unbound(binding, 1)]
+    assert scheduler.cancel(job, CANCELLED, 1.0) == [End(job), Unbound(binding)]
     assert starts(scheduler.report("m", 0, DONE, 2.0)) == [(waiting, 1)]
 
 
@@ -205,9 +205,9 @@ def test_a_binding_none_of_whose_jobs_ran_ends_with_the_last_of_them(ending: str
         effects = scheduler.cancel(given_up, CANCELLED, 1.0) + scheduler.cancel(other, CANCELLED, 1.0)
     else:
         effects = scheduler.wake(1.0)
-    assert effects == [End(given_up), End(other), Unbound(gone, None)]
+    assert effects == [End(given_up), End(other), Unbound(gone)]
     scheduler.report("m", 1, DONE, 2.0)
-    assert scheduler.release(holder, 3.0) == [Unbound(holder, 1), Start((waiting,), 1)]
+    assert scheduler.release(holder, 3.0) == [Unbound(holder), Start((waiting,), 1)]
     assert scheduler.occupancy_of("m").bound == 1
 
 
@@ -217,7 +217,7 @@ def test_a_binding_with_a_slot_that_no_job_ran_in_leaves_it_to_the_next() -> Non
     first, second = bind(scheduler), bind(scheduler)
     given_up = a_job(first)
     scheduler.submit(given_up, 0.0)
-    assert scheduler.cancel(given_up, CANCELLED, 1.0) == [End(given_up), Unbound(first, 1)]
+    assert scheduler.cancel(given_up, CANCELLED, 1.0) == [End(given_up), Unbound(first)]
     assert second.slot == 1
 
 
@@ -242,7 +242,7 @@ def test_a_model_that_goes_ends_its_bindings() -> None:
     assert unbound(scheduler.remove_model("m", GONE, 1.0)) == [idle]
     with pytest.raises(ServingError, match="is unloading"):
         bind(scheduler)
-    assert scheduler.report("m", 2, DONE, 2.0) == [End(job), Unbound(busy, 2), Drained("m")]
+    assert scheduler.report("m", 2, DONE, 2.0) == [End(job), Unbound(busy), Drained("m")]
     with pytest.raises(ServingError, match="is unloading"):
         bind(scheduler)
     assert scheduler.release(busy, 3.0) == []
@@ -305,11 +305,11 @@ class BindingMachine(RuleBasedStateMachine):
                     assert self.holders.setdefault(effect.slot, job.binding) is job.binding
             elif isinstance(effect, Unbound):
                 assert effect.binding not in self.told
-                assert effect.slot not in self.running
+                assert effect.binding.slot not in self.running
                 self.told.append(effect.binding)
                 self.live = [binding for binding in self.live if binding is not effect.binding]
-                if effect.slot is not None:
-                    self.holders.pop(effect.slot, None)
+                if effect.binding.slot is not None:
+                    self.holders.pop(effect.binding.slot, None)
 
     @rule()
     def bind(self) -> None:

@@ -40,7 +40,6 @@ class Unbound(NamedTuple):
     """A binding has ended: forget what its slot holds, and tell its caller."""
 
     binding: Binding
-    slot: int | None
 
 
 Effect: TypeAlias = Start | Stop | End | Drained | Unbound

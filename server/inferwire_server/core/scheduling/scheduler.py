@@ -359,7 +359,7 @@ class Scheduler:
     def _unbound(self, ended: Sequence[Binding]) -> list[Effect]:
         """Record that bindings have ended. Every binding ends here."""
         self._bound -= len(ended)
-        return [Unbound(binding, binding.slot) for binding in ended]
+        return list(map(Unbound, ended))
 
     def _drop_if_drained(self, lane: Lane) -> list[Effect]:
         if not lane.is_draining or lane.running or lane.queues:
