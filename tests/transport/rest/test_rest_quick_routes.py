@@ -5,27 +5,29 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message
 from tests.plain_http import plain_client
 
 from inferwire_server.composition import Composition
+from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.http.server import http_server
-from inferwire_server.transport.rest.app import create_app
-from inferwire_server.transport.rest.quick_routes import QuickRoutes
+from inferwire_server.transport.rest.app import Api, create_app
 
 
 async def quick(request: Request) -> Response:
     return PlainTextResponse(f"quick {request.path_params['model']}")
 
 
-async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-    await PlainTextResponse("slow")(scope, receive, send)
+async def slow(request: Request) -> Response:
+    del request
+    return PlainTextResponse("slow")
 
 
-ROUTES = QuickRoutes([Route("/v2/models/{model}/infer", quick, methods=["POST"])], slow)
+API = Api([Route("/v2/models/{model}/infer", quick, methods=["POST"])], Refusals(), needs_key=False)
+API.add_route("/{path:path}", slow, methods=["GET", "POST"])
 
 
-async def answer(app: ASGIApp, method: str, path: str) -> bytes:
+async def answer(method: str, path: str) -> bytes:
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -35,34 +37,17 @@ async def answer(app: ASGIApp, method: str, path: str) -> bytes:
         sent.append(message)
 
     scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": b"", "root_path": ""}
-    await app(scope, receive, send)
+    await API(scope, receive, send)
     return b"".join(message.get("body", b"") for message in sent)
 
 
 async def test_a_quick_route_answers() -> None:
-    assert await answer(ROUTES, "POST", "/v2/models/digits/infer") == b"quick digits"
+    assert await answer("POST", "/v2/models/digits/infer") == b"quick digits"
 
 
 async def test_another_path_or_method_goes_on() -> None:
-    assert await answer(ROUTES, "POST", "/v2/models/digits/ready") == b"slow"
-    assert await answer(ROUTES, "GET", "/v2/models/digits/infer") == b"slow"
-
-
-async def test_what_is_no_request_goes_on() -> None:
-    passed: list[Scope] = []
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        del receive, send
-        passed.append(scope)
-
-    async def receive() -> Message:
-        raise AssertionError("it is handed on as it is")
-
-    async def send(message: Message) -> None:
-        raise AssertionError(f"it is handed on, not answered with {message}")
-
-    await QuickRoutes([], app)({"type": "lifespan"}, receive, send)
-    assert passed == [{"type": "lifespan"}]
+    assert await answer("POST", "/v2/models/digits/ready") == b"slow"
+    assert await answer("GET", "/v2/models/digits/infer") == b"slow"
 
 
 async def test_an_inference_passes_the_framework_by(composition: Composition) -> None:
