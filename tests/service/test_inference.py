@@ -140,7 +140,7 @@ async def test_draining_waits_for_what_runs_and_admits_nothing(serving: Serving)
         job_id = jobs.start(an_inference())
         draining = asyncio.ensure_future(inference.drain(1000.0))
         await asyncio.to_thread(model.gate.wait_held, 1)
-        assert inference.is_draining
+        assert repr(inference) == "<InferenceService: draining, 1 in flight>"
         for start in (lambda: jobs.start(an_inference()), lambda: inference.submit_prepared(prepared, print)):
             with pytest.raises(ServingError) as caught:
                 start()

@@ -101,11 +101,6 @@ class BlobStore:
                 self._path(digest).rename(scratch)
             self._remove(scratch, self._taken.pop(digest))
 
-    async def cleared(self) -> None:
-        """Wait until what is to be removed is gone."""
-        while self._begun:
-            await asyncio.wait(self._begun)
-
     @asynccontextmanager
     async def linked(self, files: Mapping[str, bytes]) -> AsyncGenerator[Path]:
         """Link blobs under paths in a folder of their own, and hold them until that is gone after the block.

@@ -70,11 +70,6 @@ class InferenceService:
         """For how many seconds the event loop has looked for the next inference instead of sleeping."""
         return self._polling.polled_s
 
-    @property
-    def is_draining(self) -> bool:
-        """Whether nothing more is admitted."""
-        return self._draining
-
     def submit(
         self,
         inference: Inference,

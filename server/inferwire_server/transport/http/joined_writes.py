@@ -91,10 +91,6 @@ class JoinedWrites(asyncio.Transport):
         """Let another protocol have the connection."""
         self._transport.set_protocol(protocol)
 
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        """Give the protocol that has the connection."""
-        return self._transport.get_protocol()
-
     def _flush(self) -> None:
         parts, held = self._parts, self._held
         self._parts, self._held = [], 0
