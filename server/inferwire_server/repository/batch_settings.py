@@ -10,7 +10,6 @@ from typing import Any, cast
 from inferwire_server.core.batch_options import NAMES, BatchOptions, divide
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.setting_layers import Layer
-from inferwire_server.repository.setting_values import LARGEST, UnfitError, is_whole
 
 
 def with_keys_alone(layer: Layer) -> tuple[Layer, list[str]]:
@@ -57,11 +56,3 @@ def as_said(unfit: UnfitSetting, layers: Sequence[Layer]) -> UnfitSetting:
         if name is not None and layer.says(["properties", name]):
             return UnfitSetting(["properties", name], unfit.reason)
     return unfit
-
-
-def sizes(value: object) -> tuple[int, ...]:
-    """Read sizes of batches."""
-    items = cast("list[object]", value) if isinstance(value, list) else None
-    if items is None or not all(is_whole(item, 1) for item in items):
-        raise UnfitError(cast("object", value), f"a list of whole numbers from 1 up to {LARGEST}")
-    return tuple(cast("list[int]", items))

@@ -14,7 +14,7 @@ from inferwire_proto.element_types import BY_NAME, BY_OIP
 from inferwire_server.core.limits import MOST_SLOTS
 from inferwire_server.repository.preprocessing_settings import COLORS, MEAN, SCALE, is_mean, is_scale
 from inferwire_server.repository.setting_readers import ANY
-from inferwire_server.repository.setting_values import LARGEST, UnfitError, switch, text, whole
+from inferwire_server.repository.setting_values import LARGEST, UnfitError, is_whole, switch, text, whole
 
 Table: TypeAlias = dict[str, Any]
 
@@ -100,16 +100,12 @@ def _policy(value: object) -> str | None:
     if not isinstance(terms, dict) or len(cast("Table", terms)) != 1:
         return None
     ((name, term),) = cast("Table", terms).items()
-    if (kind, name) == ("latest", "num_versions") and _is_version(term):
+    if (kind, name) == ("latest", "num_versions") and is_whole(term, 1):
         return f"latest:{term}"
     versions = cast("list[object]", term) if isinstance(term, list) else []
-    if (kind, name) == ("specific", "versions") and versions and all(map(_is_version, versions)):
+    if (kind, name) == ("specific", "versions") and versions and all(is_whole(version, 1) for version in versions):
         return ",".join(map(str, versions))
     return None
-
-
-def _is_version(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST
 
 
 def _properties(value: object) -> Table:
@@ -119,9 +115,7 @@ def _properties(value: object) -> Table:
     properties = cast("Table", parsed)
     for name, each in properties.items():
         if not isinstance(each, str | int | float | bool):
-            unfit = UnfitError(each, "text, a number, true or false")
-            unfit.lies_in(name)
-            raise unfit
+            raise UnfitError(each, "text, a number, true or false", name)
     return {"properties": properties}
 
 
@@ -197,10 +191,6 @@ def _numbers(setting: str, fits: Callable[[object], bool], one: str) -> Callable
     return read
 
 
-def _sequences(value: object) -> Table:
-    return {"max_sequences": whole(value, 1)}
-
-
 def _cleans_up(value: object) -> Table:
     # Without cleaning up, a sequence's states stay until it ends.
     return {} if switch(value) else {"sequence_idle_s": LARGEST}
@@ -262,7 +252,7 @@ _READERS: Mapping[str, Callable[[object], Table]] = {
     "color_format": _colors,
     "precision": _precision,
     "stateful": _accepted_switch,
-    "max_sequence_number": _sequences,
+    "max_sequence_number": lambda value: {"max_sequences": whole(value, 1)},
     "idle_sequence_cleanup": _cleans_up,
     "low_latency_transformation": _not_true("models keep the states that they have in their files"),
     "allow_cache": _accepted_switch,

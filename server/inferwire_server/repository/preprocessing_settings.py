@@ -5,7 +5,7 @@ Pictures come as pixels or, where the setting says so, as encoded files. Nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,7 +13,16 @@ from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.preprocessing import COLOR_FORMAT, RESIZE_ALGORITHM, Call
 from inferwire_proto.properties import EnumValue, PropertyValue
 from inferwire_server.core.model_options import Pictures, Preprocessing
-from inferwire_server.repository.setting_values import UnfitError, is_number, items, switch, text, whole
+from inferwire_server.repository.setting_values import (
+    UnfitError,
+    choice,
+    is_number,
+    items,
+    one_of,
+    switch,
+    text,
+    whole,
+)
 
 COLORS = ("RGB", "BGR", "RGBX", "BGRX", "GRAY", "NV12_SINGLE_PLANE", "I420_SINGLE_PLANE")
 RESIZES = ("linear", "cubic", "nearest", "bilinear_pillow", "bicubic_pillow")
@@ -116,45 +125,22 @@ def read_input_preprocessing(value: object) -> InputPreprocessing:
     table = cast("dict[str, object]", value)
     for name in table:
         if name not in _READERS:
-            raise _unfit(name, table[name], f"no such setting: there are {', '.join(_READERS)}")
+            raise UnfitError(table[name], f"no such setting: there are {', '.join(_READERS)}", name)
     found = items(table, lambda name, item: _READERS[name](item))
     if not found.get("encoded", False):
-        _check_pixels(found)
+        if "max_pixels" in found:
+            raise UnfitError(found["max_pixels"], "it only beside encoded = true", "max_pixels")
         return InputPreprocessing(**found)
     _check_encoded(table, found)
     return InputPreprocessing(**{**_DECODED, **found})
 
 
-def _check_pixels(found: Mapping[str, Any]) -> None:
-    if "max_pixels" in found:
-        raise _unfit("max_pixels", found["max_pixels"], "it only beside encoded = true")
-
-
 def _check_encoded(table: Mapping[str, object], found: Mapping[str, Any]) -> None:
     for name in _DECODED:
         if name in table:
-            raise _unfit(name, table[name], "none: encoded pictures are decoded to u8, NHWC and RGB")
+            raise UnfitError(table[name], "none: encoded pictures are decoded to u8, NHWC and RGB", name)
     if found.get("resize", DECODER_RESIZES[0]) not in DECODER_RESIZES:
-        raise _unfit("resize", found["resize"], f"{_one_of(DECODER_RESIZES)} for encoded pictures")
-
-
-def _unfit(name: str, value: object, expected: str) -> UnfitError:
-    unfit = UnfitError(value, expected)
-    unfit.lies_in(name)
-    return unfit
-
-
-def _one_of(choices: Sequence[str]) -> str:
-    return f"{', '.join(choices[:-1])} or {choices[-1]}"
-
-
-def _choice(choices: Sequence[str]) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if value not in choices:
-            raise UnfitError(value, _one_of(choices))
-        return cast("str", value)
-
-    return read
+        raise UnfitError(found["resize"], f"{one_of(DECODER_RESIZES)} for encoded pictures", "resize")
 
 
 def _element_type(value: object) -> ElementType:
@@ -192,10 +178,10 @@ _READERS: Mapping[str, Callable[[object], Any]] = {
     "max_pixels": lambda value: whole(value, 1),
     "element_type": _element_type,
     "layout": lambda value: text(value, "a layout such as NHWC"),
-    "color": _choice(COLORS),
+    "color": choice(*COLORS),
     "model_layout": lambda value: text(value, "a layout such as NCHW"),
-    "model_color": _choice(COLORS),
-    "resize": _choice(RESIZES),
+    "model_color": choice(*COLORS),
+    "resize": choice(*RESIZES),
     "mean": _per_channel(is_mean, MEAN),
     "scale": _per_channel(is_scale, SCALE),
 }

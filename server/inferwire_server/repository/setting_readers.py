@@ -14,17 +14,18 @@ from inferwire_server.core.limits import MOST_SLOTS
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.errors import ServingError
-from inferwire_server.repository.batch_settings import sizes
 from inferwire_server.repository.preprocessing_settings import read_input_preprocessing
 from inferwire_server.repository.setting_values import (
     LARGEST,
     UnfitError,
+    choice,
     is_number,
     is_whole,
     items,
     switch,
     text,
     whole,
+    wholes,
 )
 
 ANY = "any"
@@ -32,8 +33,6 @@ ANY = "any"
 
 _MOST_WEIGHT = 1000
 """The most a model may weigh; the least is one divided by it."""
-
-_PRECISIONS = ("f32", "f16", "bf16")
 
 
 def _seconds(value: object) -> float:
@@ -47,12 +46,6 @@ def _weight(value: object) -> float:
     if not is_number(value, 1 / _MOST_WEIGHT, _MOST_WEIGHT):
         raise UnfitError(value, f"a number from {1 / _MOST_WEIGHT} up to {_MOST_WEIGHT}")
     return float(value)
-
-
-def _precision(value: object) -> str:
-    if value not in _PRECISIONS:
-        raise UnfitError(value, ", ".join(_PRECISIONS[:-1]) + f" or {_PRECISIONS[-1]}")
-    return cast("str", value)
 
 
 def version_policy(value: object) -> VersionPolicy:
@@ -113,25 +106,15 @@ def _dimension(item: object, shape: list[object]) -> Dimension:
     raise UnfitError(shape, _SHAPE)
 
 
-def _lengths(value: object) -> tuple[int, ...]:
-    expected = f"a list of lengths from 0 up to {LARGEST}"
-    if not isinstance(value, list):
-        raise UnfitError(value, expected)
-    lengths = cast("list[object]", value)
-    if not all(is_whole(length, 0) for length in lengths):
-        raise UnfitError(lengths, expected)
-    return tuple(cast("list[int]", lengths))
-
-
 READERS: Mapping[str, Callable[[object], Any]] = {
     "device": lambda value: text(value, "a device such as CPU or AUTO:GPU,CPU"),
     "properties": _table_of(_property, "a table of OpenVINO's properties"),
-    "precision": _precision,
+    "precision": choice("f32", "f16", "bf16"),
     "slots": lambda value: whole(value, 1, MOST_SLOTS),
     "version_policy": version_policy,
     "max_batch": lambda value: whole(value, 0),
     "max_batch_delay_us": lambda value: whole(value, 0),
-    "preferred_batches": sizes,
+    "preferred_batches": lambda value: wholes(value, 1, "whole numbers"),
     "priority": lambda value: whole(value, -LARGEST),
     "time_limit_s": _seconds,
     "weight": _weight,
@@ -140,7 +123,7 @@ READERS: Mapping[str, Callable[[object], Any]] = {
     "file": lambda value: text(value, "the name of a model file of a version"),
     "labels": lambda value: text(value, "the name of a file beside this one"),
     "idle_unload_s": _seconds,
-    "warm_up": _table_of(_lengths, "a table of inputs' names and shapes"),
+    "warm_up": _table_of(lambda value: wholes(value, 0, "lengths"), "a table of inputs' names and shapes"),
     "max_sequences": lambda value: whole(value, 1),
     "sequences_wait": switch,
     "sequence_idle_s": _seconds,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 LARGEST = 2**31 - 1
 """The largest whole number that a setting takes."""
@@ -16,9 +16,9 @@ LARGEST = 2**31 - 1
 class UnfitError(Exception):
     """A value that a setting cannot have, or several. The tables that they lie in add their names as this passes."""
 
-    def __init__(self, value: object, expected: str) -> None:
+    def __init__(self, value: object, expected: str, *path: str) -> None:
         super().__init__()
-        self._unfit: list[tuple[list[str], str]] = [([], f"is {shown(value)}, expected {expected}")]
+        self._unfit: list[tuple[list[str], str]] = [([*path], f"is {shown(value)}, expected {expected}")]
 
     def lies_in(self, name: str) -> None:
         """Put a name before those that are known."""
@@ -96,3 +96,27 @@ def whole(value: object, least: int, most: int = LARGEST) -> int:
     if not is_whole(value, least, most):
         raise UnfitError(value, f"a whole number from {least} up to {most}")
     return value
+
+
+def wholes(value: object, least: int, what: str) -> tuple[int, ...]:
+    """Read a list of whole numbers, each from the least up."""
+    numbers = cast("list[object]", value) if isinstance(value, list) else None
+    if numbers is None or not all(is_whole(number, least) for number in numbers):
+        raise UnfitError(cast("object", value), f"a list of {what} from {least} up to {LARGEST}")
+    return tuple(cast("list[int]", numbers))
+
+
+def choice(*choices: str) -> Callable[[object], str]:
+    """Give what reads one of some words."""
+
+    def read(value: object) -> str:
+        if value not in choices:
+            raise UnfitError(value, one_of(choices))
+        return cast("str", value)
+
+    return read
+
+
+def one_of(choices: Sequence[str]) -> str:
+    """Write that it has to be one of these words."""
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"
