@@ -111,14 +111,6 @@ def check_outputs(spec: ModelSpec, wanted: Sequence[int]) -> None:
             raise _without_datatype(spec, spec.outputs[index])
 
 
-def contents_beside_raw(input_name: str, model_name: str) -> ServingError:
-    """Refuse elements in a message whose tensors are raw."""
-    return invalid_input(
-        f"contents field must not be specified when using raw_input_contents for '{input_name}' "
-        f"for model '{model_name}'"
-    )
-
-
 def output_form(parameters: Parameters, output_name: str) -> OutputForm | None:
     """Read the form in which an output is wanted; None for the output as it is.
 

@@ -6,6 +6,7 @@ from time import monotonic
 from typing import NoReturn
 
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
+from inferwire_server.open_inference.stubs import model_config_pb2
 from inferwire_server.service import Services
 from inferwire_server.service.values import Region
 from inferwire_server.transport.draining import Drain
@@ -20,7 +21,7 @@ from inferwire_server.transport.oip.statistics import statistics
 from inferwire_server.transport.oip.tracing import set_trace_settings
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.oip_codec import encode_answer, split_request
-from inferwire_server.transport.rpc.oip_descriptions import encode_config, encode_index, encode_metadata, encode_regions
+from inferwire_server.transport.rpc.oip_descriptions import encode_index, encode_metadata, encode_regions
 from inferwire_server.transport.rpc.oip_plans import LONG_CONTENTS, decode_parameters, long_plan, plan_of
 from inferwire_server.transport.rpc.oip_settings import (
     decode_log_settings,
@@ -67,7 +68,8 @@ class OipCalls:
 
     async def model_config(self, request: pb.ModelConfigRequest, _: Context) -> pb.ModelConfigResponse:
         """Describe a model as its configuration."""
-        return pb.ModelConfigResponse(config=encode_config(config(self._services, request.name, request.version)))
+        found = config(self._services, request.name, request.version)
+        return pb.ModelConfigResponse(config=model_config_pb2.ModelConfig(**found))
 
     async def model_statistics(self, request: pb.ModelStatisticsRequest, _: Context) -> pb.ModelStatisticsResponse:
         """Say how often models have run and how long it took."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from inferwire_server.open_inference.stubs import grpc_service_pb2 as pb
-from inferwire_server.open_inference.stubs import model_config_pb2
 from inferwire_server.service.values import Region
 from inferwire_server.transport.oip.metadata import ModelMetadata, TensorMetadata
 from inferwire_server.transport.oip.repository import IndexEntry
@@ -21,11 +19,6 @@ def encode_metadata(metadata: ModelMetadata) -> pb.ModelMetadataResponse:
         inputs=_encode_tensors(metadata.inputs),
         outputs=_encode_tensors(metadata.outputs),
     )
-
-
-def encode_config(config: dict[str, Any]) -> model_config_pb2.ModelConfig:
-    """Write a model's configuration."""
-    return model_config_pb2.ModelConfig(**config)
 
 
 def encode_index(entries: Iterable[IndexEntry]) -> pb.RepositoryIndexResponse:

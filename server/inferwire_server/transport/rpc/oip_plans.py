@@ -20,7 +20,7 @@ from inferwire_server.service import Services
 from inferwire_server.service.values import Inference, OutputForm, ServedModel, SharedPlace, SharedTensor, Wanted
 from inferwire_server.transport.message_limits import check_few
 from inferwire_server.transport.oip.datatypes import input_type
-from inferwire_server.transport.oip.inference import contents_beside_raw, output_form, wanted_of
+from inferwire_server.transport.oip.inference import output_form, wanted_of
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
 from inferwire_server.transport.raw_inputs import RawInput
 from inferwire_server.transport.rpc.oip_contents import typed_tensor
@@ -133,7 +133,10 @@ def _inputs(request: pb.ModelInferRequest, raw_count: int) -> tuple[tuple[str, _
     if raw_count:
         for given in request.inputs:
             if given.HasField("contents"):
-                raise contents_beside_raw(given.name, model)
+                raise invalid_input(
+                    f"contents field must not be specified when using raw_input_contents for '{given.name}' "
+                    f"for model '{model}'"
+                )
     expected = places.count(None)
     if raw_count not in (0, expected):
         raise invalid_input(f"expected {expected} entries in raw_input_contents for model '{model}', got {raw_count}")
