@@ -285,15 +285,6 @@ async def test_a_sentence_arrives_as_it_was_said(details: str) -> None:
             assert tuple(await call.trailing_metadata()) == (("x", "1"), ("y", "2"))
 
 
-async def test_bytes_in_trailers_arrive_as_they_were_given() -> None:
-    async def failing(_: bytes, context: Context) -> bytes:
-        raise RpcStatus(grpc.StatusCode.ABORTED, "no", (("x-bin", b"\0\xff\n"),))
-
-    async with called(Method(failing)) as channel:
-        error = await failure(unary(channel))
-        assert tuple(error.trailing_metadata()) == (("x-bin", b"\0\xff\n"),)
-
-
 async def test_what_a_call_raises_is_told_with_its_code_and_counted() -> None:
     async def failing(_: bytes, context: Context) -> bytes:
         raise ServingError(Code.MODEL_NOT_FOUND, "no such model", retry_after_s=0.5)

@@ -38,7 +38,8 @@ class RpcRelay:
                 return await self._routing.answer(found.audience, asked)
             except grpc.aio.AioRpcError as error:
                 # A gRPC call fails as it has failed at the other worker, whatever that has answered.
-                raise RpcStatus(error.code(), error.details() or "", tuple(error.trailing_metadata())) from error
+                trailers = tuple((name, str(value)) for name, value in error.trailing_metadata())
+                raise RpcStatus(error.code(), error.details() or "", trailers) from error
 
         return relayed
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import quote
@@ -15,7 +13,7 @@ from inferwire_proto.errors import CODE_METADATA, RETRY_AFTER_METADATA, Code
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.http2.header_blocks import write_block
 
-Trailers: TypeAlias = tuple[tuple[str, str | bytes], ...]
+Trailers: TypeAlias = tuple[tuple[str, str], ...]
 """What a call's answer says after its messages, besides its status."""
 
 _MOST_DETAILS_BYTES = 6000
@@ -94,7 +92,7 @@ def status_of(code: Code) -> grpc.StatusCode:
     return grpc.StatusCode[code.grpc]
 
 
-def _trailers_of(error: ServingError) -> tuple[tuple[str, str], ...]:
+def _trailers_of(error: ServingError) -> Trailers:
     """Say what the status alone does not."""
     trailers = ((CODE_METADATA, error.code.name),)
     if error.retry_after_s is None:
@@ -105,18 +103,11 @@ def _trailers_of(error: ServingError) -> tuple[tuple[str, str], ...]:
 @lru_cache
 def _block(code: grpc.StatusCode, details: str, trailers: Trailers) -> bytes:
     number: int = code.value[0]
-    fields: Iterable[tuple[str, str | bytes]] = [
-        ("grpc-status", str(number)),
-        *([("grpc-message", _written(details))] if details else []),
-        *trailers,
-    ]
-    return write_block([(name.encode(), _value(value)) for name, value in fields])
+    message = [("grpc-message", _written(details))] if details else []
+    fields = [("grpc-status", str(number)), *message, *trailers]
+    return write_block([(name.encode(), value.encode()) for name, value in fields])
 
 
 def _written(details: str) -> str:
     """Write a sentence as a header's value, which may not begin or end with a space (RFC 9113, 8.2.1)."""
     return _OUTER_SPACE.sub("%20", quote(details, safe=_PLAIN, errors="replace"))
-
-
-def _value(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else b64encode(value).rstrip(b"=")
