@@ -37,22 +37,21 @@ class Interface(Enum):
 
 
 class Refusals:
-    """Counts refusals by interface and code. Both are fixed sets, so callers cannot make up new series."""
+    """Counts refusals by interface and code. Both are fixed sets, so callers cannot make up new series.
+
+    Attributes:
+        counts: How many there were, by the names of interface and code.
+    """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self.counts: Counter[tuple[str, str]] = Counter()
         self._clock = clock
         # When each of these addresses was logged, the longest ago first.
         self._told: dict[str, float] = {}
         self._told_of_full = -inf
 
     def __repr__(self) -> str:
-        return f"<Refusals: {self._counts.total()} requests>"
-
-    @property
-    def counts(self) -> Mapping[tuple[str, str], int]:
-        """How many there were, by the names of interface and code."""
-        return self._counts
+        return f"<Refusals: {self.counts.total()} requests>"
 
     def count(
         self,
@@ -82,7 +81,7 @@ class Refusals:
                 **where,
             )
         if not error.is_of_job:
-            self._counts[interface.value, error.code.name] += requests
+            self.counts[interface.value, error.code.name] += requests
 
     def _warn_of_full(self, interface: Interface, reason: str) -> None:
         now = self._clock()

@@ -8,32 +8,27 @@ from contextlib import contextmanager
 
 
 class Drain:
-    """Knows whether the server is draining and how many calls run. Lives on the event loop."""
+    """Knows whether the server is draining and how many calls run. Lives on the event loop.
+
+    Attributes:
+        is_draining: Whether the server sends its callers away.
+        is_closed: Whether calls that begin are refused.
+    """
 
     def __init__(self) -> None:
-        self._is_draining = False
-        self._is_closed = False
+        self.is_draining = False
+        self.is_closed = False
         self._running = 0
         self._idle = asyncio.Event()
         self._listeners: set[Callable[[], None]] = set()
 
     def __repr__(self) -> str:
-        return f"<Drain: {'draining' if self._is_draining else 'serving'}, {self._running} calls>"
-
-    @property
-    def is_draining(self) -> bool:
-        """Whether the server sends its callers away."""
-        return self._is_draining
+        return f"<Drain: {'draining' if self.is_draining else 'serving'}, {self._running} calls>"
 
     @property
     def is_busy(self) -> bool:
         """Whether calls run."""
         return self._running > 0
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether calls that begin are refused."""
-        return self._is_closed
 
     def enter(self) -> None:
         """Count a call that begins."""
@@ -56,7 +51,7 @@ class Drain:
 
     async def drain(self, grace_s: float) -> int:
         """Send callers away, wait until no call runs, and give how many still did when the time was up."""
-        self._is_draining = True
+        self.is_draining = True
         for listener in tuple(self._listeners):
             listener()
         if not self.is_busy:
@@ -72,4 +67,4 @@ class Drain:
 
     def close(self) -> None:
         """Have calls refused that begin from now on."""
-        self._is_closed = True
+        self.is_closed = True

@@ -23,6 +23,11 @@ class JobQueue:
 
     Ranks of different queues can be compared if their turns count the same arrivals. If queues share the turns, a
     caller has one turn in all of them together.
+
+    Attributes:
+        rows: How many rows the waiting jobs have together.
+        executions: How many executions they are.
+        carried_bytes: How many bytes they keep in memory.
     """
 
     def __init__(self, turns: CallerTurns | None = None) -> None:
@@ -33,9 +38,9 @@ class JobQueue:
         # The jobs behind the first one of a turn, with their arrivals.
         self._behind: dict[Turn, OrderedDict[Job, int] | None] = {}
         self._rows: dict[Job, int] = {}
-        self._total_rows = 0
-        self._executions = 0
-        self._carried_bytes = 0
+        self.rows = 0
+        self.executions = 0
+        self.carried_bytes = 0
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -48,27 +53,12 @@ class JobQueue:
         """The turns for which jobs wait."""
         return self._behind.keys()
 
-    @property
-    def rows(self) -> int:
-        """How many rows the waiting jobs have together."""
-        return self._total_rows
-
-    @property
-    def executions(self) -> int:
-        """How many executions the waiting jobs are."""
-        return self._executions
-
-    @property
-    def carried_bytes(self) -> int:
-        """How many bytes the waiting jobs keep in memory."""
-        return self._carried_bytes
-
     def push(self, job: Job, rows: int = 1) -> None:
         """Let a job wait behind all others of its caller that are as urgent."""
         self._rows[job] = rows
-        self._total_rows += rows
-        self._executions += job.work.executions
-        self._carried_bytes += job.work.carried_bytes
+        self.rows += rows
+        self.executions += job.work.executions
+        self.carried_bytes += job.work.carried_bytes
         turn, arrival = self._turns.of(job), next(self._turns.arrivals)
         if turn not in self._behind:
             self._behind[turn] = None
@@ -138,9 +128,9 @@ class JobQueue:
         heappush(self._heap, ((-job.priority, self._turns.since(turn, arrival), arrival), job, turn))
 
     def _forget(self, job: Job, turn: Turn) -> None:
-        self._total_rows -= self._rows.pop(job)
-        self._executions -= job.work.executions
-        self._carried_bytes -= job.work.carried_bytes
+        self.rows -= self._rows.pop(job)
+        self.executions -= job.work.executions
+        self.carried_bytes -= job.work.carried_bytes
         behind = self._behind[turn]
         if not behind:
             del self._behind[turn]
