@@ -80,7 +80,7 @@ class Http2Server(Generic[H]):
 
         If `connect` is given, it begins them in place of the server's own.
         """
-        new = partial(self._new_connection, connect or self._connect)
+        new = partial(Http2Protocol, connect or self._connect, self._around)
         self._listening.append(Accepting(listener, speaking(new, tls)))
 
     def part(self) -> None:
@@ -96,7 +96,8 @@ class Http2Server(Generic[H]):
         """
         ends_at = self._around.clock() + limit_s
         self._is_closing = True
-        self._stop_listening()
+        for accepting in self._listening:
+            accepting.close()
         self.part()
         loop = asyncio.get_running_loop()
         leaving = loop.call_later(min(self._timeouts.heard_s, flush_s), self._leave)
@@ -128,9 +129,6 @@ class Http2Server(Generic[H]):
                     await self._connections.wait_until_gone()
         return cut
 
-    def _new_connection(self, connect: Connect[H]) -> Http2Protocol[H]:
-        return Http2Protocol(connect, self._around)
-
     def _add(self, connection: Http2Protocol[H]) -> None:
         self._connections.add(connection)
         if self._is_closing:
@@ -141,10 +139,6 @@ class Http2Server(Generic[H]):
         """Leave all connections, also those whose peers have not acknowledged the announcement."""
         for connection in self._connections:
             connection.leave()
-
-    def _stop_listening(self) -> None:
-        for accepting in self._listening:
-            accepting.close()
 
     def _look(self) -> None:
         """Check for silent peers, every `look_s`."""
