@@ -89,23 +89,18 @@ def _version_policy(value: object) -> Table:
     return {"version_policy": policy}
 
 
-def _policy(value: object) -> str | None:
-    if not isinstance(value, dict) or len(cast("Table", value)) != 1:
-        return None
-    ((kind, terms),) = cast("Table", value).items()
-    if kind == "all" and terms == {}:
-        return "all"
-    if kind == "latest" and terms == {}:
-        return "latest"
-    if not isinstance(terms, dict) or len(cast("Table", terms)) != 1:
-        return None
-    ((name, term),) = cast("Table", terms).items()
-    if (kind, name) == ("latest", "num_versions") and is_whole(term, 1):
-        return f"latest:{term}"
-    versions = cast("list[object]", term) if isinstance(term, list) else []
-    if (kind, name) == ("specific", "versions") and versions and all(is_whole(version, 1) for version in versions):
-        return ",".join(map(str, versions))
-    return None
+def _policy(value: Any) -> str | None:
+    match value:
+        case {"all": {**terms}, **others} if not terms and not others:
+            return "all"
+        case {"latest": {**terms}, **others} if not terms and not others:
+            return "latest"
+        case {"latest": {"num_versions": count, **terms}, **others} if not terms and not others:
+            return f"latest:{count}" if is_whole(count, 1) else None
+        case {"specific": {"versions": [_, *_] as versions, **terms}, **others} if not terms and not others:
+            return ",".join(map(str, versions)) if all(is_whole(version, 1) for version in versions) else None
+        case _:
+            return None
 
 
 def _properties(value: object) -> Table:
