@@ -71,7 +71,7 @@ def over_grpc(data: bytes) -> None:
 def over_rest(data: bytes) -> None:
     length = int.from_bytes(data[:2], "little") % (len(data) + 1)
     body = memoryview(data)[2:]
-    _bind(oip_request.parse(body[:length], MODEL).request(Tail(body[length:])).inference())
+    _bind(oip_request.parse(body[:length], MODEL).inference(Tail(body[length:])))
 
 
 def raw_body(data: bytes) -> None:

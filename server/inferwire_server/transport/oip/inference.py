@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Job
@@ -15,14 +15,7 @@ from inferwire_server.core.specs import ModelSpec, PortKey, PortSpec
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
-from inferwire_server.service.values import (
-    OutputForm,
-    ServedModel,
-    SharedPlace,
-    SharedTensor,
-    TopClasses,
-    Wanted,
-)
+from inferwire_server.service.values import OutputForm, ServedModel, SharedPlace, TopClasses, Wanted
 from inferwire_server.transport.oip.parameters import (
     NO_PARAMETERS,
     Parameters,
@@ -32,9 +25,6 @@ from inferwire_server.transport.oip.parameters import (
     timeout_s_of,
 )
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
-
-OipInputs: TypeAlias = tuple[tuple[str, Tensor | SharedTensor], ...]
-"""The inputs of a request, each by its name."""
 
 FINAL_RESPONSE = "triton_final_response"
 """The parameter that says whether an answer on a stream is its request's last."""

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,7 +21,7 @@ from starlette.responses import Response
 from inferwire_server.core.scheduling.job import Job
 from inferwire_server.gil_thread import GilThread
 from inferwire_server.service import Services
-from inferwire_server.service.values import ServedModel
+from inferwire_server.service.values import Inference, ServedModel, Wanted
 from inferwire_server.transport.http.bodies import read_body
 from inferwire_server.transport.http.exchange import Body, Headers
 from inferwire_server.transport.http.request_headers import header
@@ -33,7 +34,6 @@ from inferwire_server.transport.rest.oip_request import (
     LONGEST_KNOWN,
     AnswerForm,
     OipDocument,
-    OipRequest,
     parse,
     parse_known,
     parse_long,
@@ -56,13 +56,21 @@ _WEIGHED = re.compile(r"([a-z]+)[ \t]*;[ \t]*q=(?!0(?:\.0*)?$)[01](?:\.[0-9]*)?"
 """One coding that is accepted with a weight, which is not 0."""
 
 
+class InferenceRequest(NamedTuple):
+    """An inference, how its answer is written, and when it had been received."""
+
+    inference: Inference
+    form: AnswerForm
+    received_at: float
+
+
 def named_model(request: Request) -> ServedModel:
     """Give the model that a request's path names."""
     path = request.path_params
     return ServedModel(path["model"], path.get("version", ""))
 
 
-async def read_request(services: Services, request: Request, max_body_bytes: int) -> OipRequest:
+async def read_request(services: Services, request: Request, max_body_bytes: int) -> InferenceRequest:
     """Read an inference request from its body.
 
     Raises:
@@ -75,9 +83,10 @@ async def read_request(services: Services, request: Request, max_body_bytes: int
     stated = header(request.scope, HEADER_LENGTH)
     length = header_length(stated, len(body))
     if length == RAW and stated is not None:
-        return OipRequest(wanted_of(model), (raw_input(spec, body),), AnswerForm(is_binary=True), received_at)
+        inference = Inference(wanted_of(model), (raw_input(spec, body),))
+        return InferenceRequest(inference, AnswerForm(is_binary=True), received_at)
     document = await _parsed(services.gil_thread, body, length, model)
-    return document.request(Tail(memoryview(body)[length:]), received_at)
+    return InferenceRequest(document.inference(Tail(memoryview(body)[length:])), document.form, received_at)
 
 
 async def _parsed(gil_thread: GilThread, body: Body, length: int, model: ServedModel) -> OipDocument:
@@ -89,17 +98,17 @@ async def _parsed(gil_thread: GilThread, body: Body, length: int, model: ServedM
     return parse(memoryview(body)[:length], model)
 
 
-async def answer(request: Request, services: Services, parsed: OipRequest, job: Job) -> Response:
+async def answer(request: Request, services: Services, wanted: Wanted, form: AnswerForm, job: Job) -> Response:
     """Answer with the outputs of an ended job.
 
     Raises:
         ServingError: Why it has none, or that its outputs cannot be written so.
     """
-    outputs = answer_of(services, parsed.wanted, job)
-    if oip_answer.json_byte_size(outputs, parsed.form) > LONG_JSON:
-        written = await services.gil_thread.run(oip_answer.write, outputs, parsed.form)
+    outputs = answer_of(services, wanted, job)
+    if oip_answer.json_byte_size(outputs, form) > LONG_JSON:
+        written = await services.gil_thread.run(oip_answer.write, outputs, form)
     else:
-        written = oip_answer.write(outputs, parsed.form)
+        written = oip_answer.write(outputs, form)
     return await _respond(request, written, _timings(job))
 
 

@@ -14,14 +14,14 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.names import check_name
-from inferwire_server.service.values import ServedModel
+from inferwire_server.service.values import ServedModel, Wanted
 from inferwire_server.transport.http.caller_watch import CallerWatch
 from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.http.responses import error_members, json_response
 from inferwire_server.transport.oip.inference import wanted_of
 from inferwire_server.transport.rest import documentation as doc
 from inferwire_server.transport.rest.inference_answers import answer, read_request
-from inferwire_server.transport.rest.oip_request import AnswerForm, OipRequest
+from inferwire_server.transport.rest.oip_request import AnswerForm
 from inferwire_server.transport.rest.routes import Route
 
 START_PATHS = (
@@ -38,7 +38,7 @@ class JobRoutes:
     def __init__(self, services: Services, max_body_bytes: int) -> None:
         self._services = services
         self._max_body_bytes = max_body_bytes
-        self._requests: WeakKeyDictionary[Job, OipRequest] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[Job, tuple[Wanted, AnswerForm]] = WeakKeyDictionary()
 
     def routes(self) -> list[Route]:
         """List the endpoints."""
@@ -66,12 +66,12 @@ class JobRoutes:
         with PERF_COUNT.
         """
         is_profiled = _is_true("profile", request.query_params.get("profile", "false"))
-        parsed = await read_request(self._services, request, self._max_body_bytes)
-        check_name("the request's 'id'", parsed.form.request_id)
-        parsed = parsed._replace(wanted=parsed.wanted._replace(is_profiled=is_profiled))
-        job_id = self._services.jobs.start(parsed.inference(), exchange_of(request.scope).connection.caller)
+        inference, form, _ = await read_request(self._services, request, self._max_body_bytes)
+        check_name("the request's 'id'", form.request_id)
+        inference = inference._replace(wanted=inference.wanted._replace(is_profiled=is_profiled))
+        job_id = self._services.jobs.start(inference, exchange_of(request.scope).connection.caller)
         job = await self._services.jobs.wait(job_id, 0)
-        self._requests[job] = parsed._replace(inputs=())
+        self._asked[job] = inference.wanted, form
         return json_response(self._status(job_id, job), 202, {"location": f"/inferwire/v1/jobs/{job_id}"})
 
     async def wait(self, request: Request) -> Response:
@@ -98,18 +98,18 @@ class JobRoutes:
         job_id = request.path_params["job"]
         release = _is_true("release", request.query_params.get("release", "false"))
         job = self._services.jobs.result(job_id)
-        response = await answer(request, self._services, self._request_of(job), job)
+        response = await answer(request, self._services, *self._asked_of(job), job)
         if release:
             self._services.jobs.release(job_id)
         return response
 
-    def _request_of(self, job: Job) -> OipRequest:
-        """Give what a job was started with; the plainest form for one that was started over gRPC."""
-        known = self._requests.get(job)
+    def _asked_of(self, job: Job) -> tuple[Wanted, AnswerForm]:
+        """Give what was asked for with a job; the plainest form for one that was started over gRPC."""
+        known = self._asked.get(job)
         if known is not None:
             return known
         model = self._services.models.of(job)
-        return OipRequest(wanted_of(ServedModel(model.name, model.version)), (), AnswerForm())
+        return wanted_of(ServedModel(model.name, model.version)), AnswerForm()
 
     def _status(self, job_id: str, job: Job) -> dict[str, object]:
         model = self._services.models.of(job)

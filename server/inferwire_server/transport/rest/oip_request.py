@@ -1,6 +1,6 @@
 """The Open Inference Protocol's inference request: its JSON document, and tensors behind it.
 
-Turns bytes into an `OipDocument`, and that into an `OipRequest`, and knows nothing of sockets. Whether
+Turns bytes into an `OipDocument`, and that into an `Inference`, and knows nothing of sockets. Whether
 the tensors fit the model is the service's to say; whether they are tensors at all is said here.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import orjson
 
@@ -21,7 +21,7 @@ from inferwire_server.service.values import Inference, OutputForm, ServedModel, 
 from inferwire_server.transport.http.bodies import present
 from inferwire_server.transport.message_limits import check_few
 from inferwire_server.transport.oip.datatypes import check_count, input_type
-from inferwire_server.transport.oip.inference import OipInputs, output_form, wanted_of
+from inferwire_server.transport.oip.inference import output_form, wanted_of
 from inferwire_server.transport.oip.parameters import Parameters
 from inferwire_server.transport.oip.shared_memory import beside_region, place_of
 from inferwire_server.transport.rest.binary_extension import Tail
@@ -48,19 +48,6 @@ class AnswerForm:
         return self.outputs[index] if index < len(self.outputs) else self.is_binary
 
 
-class OipRequest(NamedTuple):
-    """An inference, how its answer is written, and when it had been read."""
-
-    wanted: Wanted
-    inputs: OipInputs
-    form: AnswerForm
-    received_at: float | None = None
-
-    def inference(self) -> Inference:
-        """Say what is to run."""
-        return Inference(self.wanted, self.inputs)
-
-
 @dataclass(frozen=True, slots=True)
 class BinaryInput:
     """An input whose bytes follow the document; `what` names it. Its size is None where the document states none."""
@@ -77,17 +64,17 @@ class OipDocument:
 
     wanted: Wanted
     inputs: tuple[tuple[str, Tensor | SharedTensor | BinaryInput], ...]
-    answer: AnswerForm
+    form: AnswerForm
 
-    def request(self, tail: Tail, received_at: float | None = None) -> OipRequest:
-        """Give the request that this document and these bytes are.
+    def inference(self, tail: Tail) -> Inference:
+        """Give the inference that this document and these bytes ask for.
 
         Raises:
             ServingError: INVALID_INPUT for bytes that are too few or too many.
         """
         inputs = tuple([(name, _filled(given, tail)) for name, given in self.inputs])
         tail.finish()
-        return OipRequest(self.wanted, inputs, self.answer, received_at)
+        return Inference(self.wanted, inputs)
 
 
 @dataclass(frozen=True, slots=True)

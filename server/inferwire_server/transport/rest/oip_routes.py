@@ -71,14 +71,10 @@ class OipRoutes:
         Bodies may be gzip- or deflate-encoded; the answer is if the caller accepts that one encoding and no other. The
         content type is ignored, and null counts as absent. A caller that closes its connection cancels its inference.
         """
-        parsed = await read_request(self._services, request, self._max_body_bytes)
-        job = await self._services.inference.infer(
-            parsed.inference(),
-            parsed.received_at,
-            exchange_of(request.scope).connection.caller,
-            CallerWatch(request),
-        )
-        response = await answer(request, self._services, parsed, job)
+        inference, form, received_at = await read_request(self._services, request, self._max_body_bytes)
+        caller = exchange_of(request.scope).connection.caller
+        job = await self._services.inference.infer(inference, received_at, caller, CallerWatch(request))
+        response = await answer(request, self._services, inference.wanted, form, job)
         self._services.inference.answered(job)
         return response
 
