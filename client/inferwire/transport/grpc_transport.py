@@ -76,15 +76,15 @@ class GrpcTransport:
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - immutable
         credentials: Credentials = Credentials(),  # noqa: B008 - immutable
     ) -> None:
-        self._address = text = str(address)
+        self._address = str(address)
         self._compiled = compiled = CompiledModels(self._address)
         # Nothing that is made here refers back to the transport, and the connection to nothing that refers to it, so
         # that the connection ends as soon as the transport is gone. What is freed refers to the models weakly, because
         # their files refer to what frees those.
         there, models = SessionBlobs(), weakref.ref(compiled)
-        self._releases = Releases(lambda names: _release(connection, models(), there, text, names))
-        self._connection = connection = Connection(address, timeouts, credentials, self._releases.wake)
-        self._caller = Caller(self._connection, self._address)
+        self._releases = Releases(lambda names: _release(caller, models(), there, names))
+        self._connection = Connection(address, timeouts, credentials, self._releases.wake)
+        self._caller = caller = Caller(self._connection, self._address)
         self._uploads = Uploads(self._caller, there, self._releases)
         self._lending = Lending(address, self._releases)
         self._sender = WireSender(self._address, self._compiled, self._lending)
@@ -311,18 +311,14 @@ class GrpcTransport:
 
 
 def _release(
-    connection: Connection,
-    compiled: CompiledModels | None,
-    there: SessionBlobs,
-    address: str,
-    released: Sequence[Released],
+    caller: Caller, compiled: CompiledModels | None, there: SessionBlobs, released: Sequence[Released]
 ) -> bool:
     """Free things in the session; return False if its connection is lost, because the session may be resumed.
 
     Waits for cancelled executions first, which may still make what is to be freed. Models of an earlier session were
     freed with that, and blobs may be needed again since they were let go.
     """
-    link = connection.current_for_calls
+    link = caller.connection.current_for_calls
     if link is None:
         return False
     link.stream.await_cancelled()
@@ -335,8 +331,7 @@ def _release(
         sha256=[each.sha256 for each in released if each.sha256 and not there.is_needed(link.session_id, each.sha256)],
     )
     try:
-        with rpc.as_own_errors(address):
-            rpc.call(link.channel, "ModelService.Release", request, models_pb2.ReleaseResponse, link.metadata)
+        caller.call_on(link, "ModelService.Release", request, models_pb2.ReleaseResponse)
     except LOST:
         return False
     except InferwireError as error:
