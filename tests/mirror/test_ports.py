@@ -50,7 +50,7 @@ def _openvino() -> Ports:
 def _port(names: set[str], shape: list[int], node_name: str, node_type: str = "Parameter") -> ConstOutput:
     partial_shape = inferwire.PartialShape(shape)
     described = PortDescription(frozenset(names), inferwire.Type.f32, partial_shape, node_name, node_type, min(names))
-    return ConstOutput(described, node_of(described))
+    return ConstOutput(node_of(described))
 
 
 def _inferwire() -> Ports:

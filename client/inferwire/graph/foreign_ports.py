@@ -29,4 +29,4 @@ def as_port(value: object) -> Port | None:
         oip_name="",
         layout=str(node.get_layout()) if hasattr(node, "get_layout") else "",
     )
-    return ConstOutput(description, node_of(description))
+    return ConstOutput(node_of(description))

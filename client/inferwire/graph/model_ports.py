@@ -104,4 +104,4 @@ def _model_port(description: PortDescription, index: int, *, is_input: bool) -> 
     shape = description.partial_shape
     bounds = tuple((each.min_length, each.max_length) for each in shape) if shape.rank.is_static else None
     element_type = element_type_of(description.element_type)
-    return ModelPort(ConstOutput(description, node_of(description)), index, is_input, element_type, shape, bounds)
+    return ModelPort(ConstOutput(node_of(description)), index, is_input, element_type, shape, bounds)

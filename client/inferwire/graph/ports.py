@@ -27,6 +27,9 @@ class Port(Described):
         self._node = node
         self._index = index
 
+    def __copy__(self) -> Self:
+        return type(self)(self._node, self._index)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self._node is other._node and self._index == other._index
 
@@ -86,12 +89,9 @@ class ConstOutput(Port):
         <Shape: [1,3]>
     """
 
-    def __init__(self, description: PortDescription, node: inferwire.Node, index: int = 0) -> None:
+    def __init__(self, node: inferwire.Node, index: int = 0) -> None:
         super().__init__(node, index)
-        self._description = description
-
-    def __copy__(self) -> Self:
-        return type(self)(self._description, self._node, self._index)
+        self._description = node.described(index)
 
     @property
     def description(self) -> PortDescription:
@@ -113,9 +113,6 @@ class Output(Port):
     """
 
     _own_use = frozenset({"follow"})
-
-    def __copy__(self) -> Self:
-        return type(self)(self._node, self._index)
 
     @property
     def description(self) -> PortDescription:
