@@ -6,7 +6,7 @@ server, and raises most of their errors there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, ClassVar, Self, SupportsFloat, SupportsIndex, cast
 
@@ -98,7 +98,7 @@ class ConvertingPart(Part):
             TypeError: For what is neither.
         """
         given = dst_layout if dims is None else dims
-        order = layout_text(given) or as_positions(given)
+        order = layout_text(given) or _each(given, as_size)
         self._fit("convert_layout", ("dst_layout: Layout", "dims: Sequence[int]"), (given,), order)
         return self._record("convert_layout", order)
 
@@ -138,25 +138,14 @@ def as_shape(value: object) -> str | None:
     return None if lengths is None else str(PartialShape(lengths))
 
 
-def as_integers(value: object) -> list[int] | None:
+def as_integers(value: object) -> list[Any] | None:
     """Convert a sequence of integers."""
-    items = [as_integer(item) for item in _items(value)]
-    fitting = [item for item in items if item is not None]
-    return fitting if _is_sequence(value) and len(fitting) == len(items) else None
-
-
-def as_positions(value: object) -> PropertyValue:
-    """Convert a sequence of integers from 0 up."""
-    items = [as_size(item) for item in _items(value)]
-    return [item for item in items if item is not None] if _is_sequence(value) and None not in items else None
+    return _each(value, as_integer)
 
 
 def as_numbers(value: object) -> PropertyValue:
     """Convert a number, or a sequence of them."""
-    if not _is_sequence(value):
-        return as_number(value)
-    items = [as_number(item) for item in _items(value)]
-    return [item for item in items if item is not None] if None not in items else None
+    return _each(value, as_number) if _is_sequence(value) else as_number(value)
 
 
 def as_number(value: object) -> float | None:
@@ -172,5 +161,9 @@ def _is_sequence(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes) and not is_scalar_array
 
 
-def _items(value: object) -> list[object]:
-    return list(cast("Iterable[object]", value)) if _is_sequence(value) else []
+def _each(value: object, convert: Callable[[object], float | None]) -> list[Any] | None:
+    """Convert the items of a sequence; None for anything else, and where one does not convert."""
+    if not _is_sequence(value):
+        return None
+    items = [convert(item) for item in cast("Iterable[object]", value)]
+    return None if None in items else items

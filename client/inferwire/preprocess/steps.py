@@ -121,7 +121,7 @@ class PreProcessSteps(ConvertingPart):
                 f"Crop ({_listed(first)},{_listed(last)}) begin/end coordinates must have the same size. "
                 f"Begin size={len(first)}, end size={len(last)}"
             )
-        return self._record("crop", [*first], [*last])
+        return self._record("crop", first, last)
 
     def pad(
         self,
@@ -152,7 +152,7 @@ class PreProcessSteps(ConvertingPart):
         lengths = "pads_begin: Sequence[int], pads_end: Sequence[int]"
         signatures = tuple(f"{lengths}, value: {kind}, mode: PaddingMode" for kind in ("float", "Sequence[float]"))
         self._fit("pad", signatures, given, before, after, filling, filled)
-        return self._record("pad", [*(before or ())], [*(after or ())], filling, filled)
+        return self._record("pad", before, after, filling, filled)
 
     def _per_channel(self, method: str, given: object) -> Self:
         numbers = as_numbers(given)
