@@ -206,9 +206,8 @@ class Model(TabCompleted, RuntimeInfo, ReadableModel):
         """Have the server build recorded calls in, which gives new inputs; for `PrePostProcessor`, not in openvino."""
         replaced = self._inputs
         description = self._describe(self._reshape, (*self._edits(), Preprocessing(tuple(calls))), are_new=True)
-        if len(self._inputs) == len(
-            replaced
-        ):  # else an input became planes of a picture, which have names of their own
+        # Otherwise an input became planes of a picture, which have names of their own.
+        if len(self._inputs) == len(replaced):
             for port, old in zip(self._inputs, replaced, strict=True):
                 if old.node.friendly_name != old.node.name:
                     port.node.friendly_name = old.node.friendly_name
