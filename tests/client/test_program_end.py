@@ -141,8 +141,5 @@ print("end")
 
 
 def test_nothing_that_takes_a_thread_is_sent_at_the_end() -> None:
-    server = ScriptedServer(on_socket=True)
-    try:
+    with ScriptedServer(on_socket=True) as server:
         assert said_by(SENDING, f"127.0.0.1:{server.port}") == f"end\n{TOLD}"
-    finally:
-        server.stop()

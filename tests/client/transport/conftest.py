@@ -15,9 +15,8 @@ from inferwire.transport.timeouts import Timeouts
 
 @pytest.fixture(params=["gRPC", "socket"])
 def server(request: pytest.FixtureRequest) -> Iterator[ScriptedServer]:
-    server = ScriptedServer(on_socket=request.param == "socket")
-    yield server
-    server.stop()
+    with ScriptedServer(on_socket=request.param == "socket") as server:
+        yield server
 
 
 @pytest.fixture

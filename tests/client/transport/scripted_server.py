@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Self
 
 import grpc
 import numpy as np
@@ -127,7 +127,10 @@ class ScriptedServer(grpc.GenericRpcHandler):
     def _upload(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         return self.unary["Upload"](b"".join(requests), context)
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
         for _ in self.hellos:
             self.answers.put(None)
         if self._shared is not None:
@@ -168,6 +171,14 @@ def values_of(outcome: Ended) -> list[float]:
 
 def submit(transport: GrpcTransport, outcomes: Endings) -> Any:
     return transport.submit(HEADER, [DATA], outcomes.take)
+
+
+def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
+    """Send an execution over gRPC, and get its answer."""
+    outcomes = Endings()
+    submit(transport, outcomes)
+    server.answers.put(result(*sent(server)))
+    assert content(outcomes.get(timeout=LIMIT_S)) == DATA
 
 
 def content(outcome: Ended) -> bytes:

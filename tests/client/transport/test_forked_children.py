@@ -62,9 +62,8 @@ os._exit(0)
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
-    server = ScriptedServer(on_socket=True)
-    yield server
-    server.stop()
+    with ScriptedServer(on_socket=True) as server:
+        yield server
 
 
 @pytest.mark.parametrize("ending", ["drops it", "exits"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -54,18 +54,9 @@ def start(channel: grpc.Channel) -> object:
 CALLS: list[Callable[[grpc.Channel], object]] = [ask, ask_raw, send_many, receive_many, start]
 
 
-@contextmanager
-def serving() -> Generator[ScriptedServer]:
-    server = ScriptedServer()
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
-    with serving() as running:
+    with ScriptedServer() as running:
         yield running
 
 
@@ -128,7 +119,7 @@ def test_the_closing_of_a_link_can_be_interrupted_anywhere() -> None:
     steps = 0
     while True:
         interrupt = Interrupt(KeyboardInterrupt, steps, is_answered=True, within=WHERE)
-        with serving() as server:
+        with ScriptedServer() as server:
             channel = grpc.insecure_channel(f"127.0.0.1:{server.port}")
             stream = SessionStream(GrpcCarrier(channel, "here", ()), "here", SessionHello(), LIMIT_S)
             link = Link(channel, stream, ())

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import _thread
 import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 import pytest
 from tests.client.interrupt import PACKAGE, Interrupt
 from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
-from tests.client.transport.scripted_server import ScriptedServer, result, sent, submit, values_of
+from tests.client.transport.scripted_server import ScriptedServer, check_answered, submit
 from tests.daemon_threads import DaemonThreads
 from tests.waiting import LIMIT_S
 
@@ -30,33 +30,16 @@ from inferwire.transport.timeouts import Timeouts
 WHERE = (PACKAGE, str(Path(grpc.__file__).parent), threading.__file__)
 """Whose steps a caller takes as it connects."""
 
-Served = TypeVar("Served", bound=ScriptedServer)
-
-
-@contextmanager
-def serving(server: Served) -> Generator[Served]:
-    try:
-        yield server
-    finally:
-        server.stop()
-
 
 def connect_to(server: ScriptedServer) -> GrpcTransport:
     return GrpcTransport(parse_address(f"127.0.0.1:{server.port}"), Timeouts(LIMIT_S))
-
-
-def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
-    outcomes = Endings()
-    submit(transport, outcomes)
-    server.answers.put(result(*sent(server)))
-    assert values_of(outcomes.get(timeout=LIMIT_S)) == [1, 2]
 
 
 @pytest.mark.parametrize("on_socket", [False, True], ids=["gRPC", "socket"])
 def test_connecting_can_be_interrupted_anywhere(*, on_socket: bool) -> None:
     steps = 0
     while True:
-        with serving(ScriptedServer(on_socket=on_socket)) as server:
+        with ScriptedServer(on_socket=on_socket) as server:
             transport = connect_to(server)
             way = transport._connection  # pyright: ignore[reportPrivateUsage]
             interrupt = Interrupt(KeyboardInterrupt, steps, is_answered=True, within=WHERE)
@@ -95,7 +78,7 @@ class SlowServer(ScriptedServer):
 
 @pytest.fixture
 def slow() -> Iterator[SlowServer]:
-    with serving(SlowServer()) as server:
+    with SlowServer() as server:
         yield server
         server.may_welcome.set()
 

@@ -37,13 +37,6 @@ SERVED, MARK = Target("m", is_served=True), SequenceMark(1, is_start=False)
 CLIENT = Path(connection.__file__).parent
 
 
-@pytest.fixture(params=["gRPC", "socket"])
-def server(request: pytest.FixtureRequest) -> Iterator[ScriptedServer]:
-    server = ScriptedServer(on_socket=request.param == "socket")
-    yield server
-    server.stop()
-
-
 def address_of(server: ScriptedServer) -> Address:
     return parse_address(f"127.0.0.1:{server.port}")
 
@@ -200,25 +193,21 @@ HINT = "; give one of the server's keys in INFERWIRE_API_KEY, or as api_key to C
     ],
 )
 def test_a_key_that_is_refused_is_said_at_once_and_how_to_give_one(sentence: str, code: str, said: str) -> None:
-    server = RefusingServer(grpc.StatusCode.UNAUTHENTICATED, sentence, code)
-    address = f"127.0.0.1:{server.port}"
-    try:
+    with RefusingServer(grpc.StatusCode.UNAUTHENTICATED, sentence, code) as server:
+        address = f"127.0.0.1:{server.port}"
         with pytest.raises(ov.Unauthenticated) as caught:
             ov.Core(address, api_key="s3cret").served_model("m")
         assert str(caught.value) == f"the server at {address} refuses the call: {said}"
         assert server.calls.get(timeout=LIMIT_S)[0] == "Session"
         assert server.calls.empty()
-    finally:
-        server.stop()
 
 
 def test_what_may_not_be_done_without_a_code_is_told_as_such() -> None:
-    server = RefusingServer(grpc.StatusCode.PERMISSION_DENIED, "403 from a proxy", "")
-    try:
-        with pytest.raises(ov.PermissionDenied, match="does not allow this: 403 from a proxy"):
-            ov.Core(f"127.0.0.1:{server.port}").served_model("m")
-    finally:
-        server.stop()
+    with (
+        RefusingServer(grpc.StatusCode.PERMISSION_DENIED, "403 from a proxy", "") as server,
+        pytest.raises(ov.PermissionDenied, match="does not allow this: 403 from a proxy"),
+    ):
+        ov.Core(f"127.0.0.1:{server.port}").served_model("m")
 
 
 def drop_in(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -11,14 +11,14 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 import pytest
 import trustme
 from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
-from tests.client.transport.scripted_server import DATA, F32, HEADER, ScriptedServer, content, result, sent, submit
+from tests.client.transport.scripted_server import F32, HEADER, ScriptedServer, check_answered, submit
 from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
@@ -36,24 +36,6 @@ from inferwire_proto.inferwire.v1 import types_pb2
 MOST_OTHERS = 15
 """So often another server may answer."""
 
-Server = TypeVar("Server", bound=ScriptedServer)
-
-
-@contextmanager
-def serving(
-    *, on_socket: bool = False, stranger: Callable[[socket.socket], object] | None = None
-) -> Generator[ScriptedServer]:
-    with stopping(ScriptedServer(on_socket=on_socket, stranger=stranger)) as server:
-        yield server
-
-
-@contextmanager
-def stopping(server: Server) -> Generator[Server]:
-    try:
-        yield server
-    finally:
-        server.stop()
-
 
 def connected(
     server: ScriptedServer, *, scheme: str = "", host: str = "127.0.0.1", socket_s: float = 1.0
@@ -61,14 +43,6 @@ def connected(
     """Make a transport to a server, to be closed."""
     address = parse_address(f"{scheme}{host}:{server.port}")
     return closing(GrpcTransport(address, Timeouts(LIMIT_S, socket_s=socket_s)))
-
-
-def check_answered(server: ScriptedServer, transport: GrpcTransport) -> None:
-    """Send an execution over gRPC, and get its answer."""
-    outcomes = Endings()
-    submit(transport, outcomes)
-    server.answers.put(result(*sent(server)))
-    assert content(outcomes.get(timeout=LIMIT_S)) == DATA
 
 
 def refuse(connection: socket.socket) -> None:
@@ -95,7 +69,7 @@ def test_where_the_socket_is_not_the_servers_the_session_stays_on_grpc(
         connection.recv(1 << 16)
         answer(connection)
 
-    with serving(stranger=take) as server, connected(server, socket_s=0.2) as transport:
+    with ScriptedServer(stranger=take) as server, connected(server, socket_s=0.2) as transport:
         for _ in range(2):
             check_answered(server, transport)
             # What is known of that server holds for the next connection to it, too.
@@ -127,30 +101,27 @@ class BalancedServer(ScriptedServer):
 
 @pytest.mark.parametrize("others", [1, MOST_OTHERS])
 def test_a_load_balancer_that_leads_to_others_first_is_asked_again(others: int) -> None:
-    server = BalancedServer(others)
-    with stopping(server), connected(server, socket_s=LIMIT_S) as transport:
+    with BalancedServer(others) as server, connected(server, socket_s=LIMIT_S) as transport:
         check_answered(server, transport)
         assert server.left.get(timeout=LIMIT_S) == "session-1"
         assert server.dialled == others + 1
 
 
 def test_a_load_balancer_that_leads_nowhere_else_is_not_asked_for_ever() -> None:
-    server = BalancedServer(1000)
-    with stopping(server), connected(server, socket_s=LIMIT_S) as transport:
+    with BalancedServer(1000) as server, connected(server, socket_s=LIMIT_S) as transport:
         check_answered(server, transport)
         assert server.dialled == 1 + MOST_OTHERS
 
 
 def test_a_load_balancer_is_asked_again_no_longer_than_a_server_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inferwire.transport.link.monotonic", partial(next, count(0, 1)))
-    server = BalancedServer(1000)
-    with stopping(server), connected(server, socket_s=3) as transport:
+    with BalancedServer(1000) as server, connected(server, socket_s=3) as transport:
         check_answered(server, transport)
         assert server.dialled == 3
 
 
 def test_a_session_on_a_socket_leaves_no_stream_open_on_grpc() -> None:
-    with serving(on_socket=True) as server, connected(server) as transport:
+    with ScriptedServer(on_socket=True) as server, connected(server) as transport:
         submit(transport, Endings())
         assert server.left.get(timeout=LIMIT_S) == "session-1"
 
@@ -176,7 +147,7 @@ def test_of_a_hosts_addresses_the_one_is_found_that_the_server_has() -> None:
             connection.recv(1 << 16)
             refuse(connection)
 
-    with serving(on_socket=True) as server, socket.create_server(("127.0.0.2", server.port)) as elsewhere:
+    with ScriptedServer(on_socket=True) as server, socket.create_server(("127.0.0.2", server.port)) as elsewhere:
         threading.Thread(target=answer, args=(elsewhere,), daemon=True).start()
         address = parse_address(f"localhost:{server.port}")
         with closing(GrpcTransport(address, Timeouts(LIMIT_S, socket_s=LIMIT_S))) as transport:
@@ -189,7 +160,7 @@ def test_of_a_hosts_addresses_the_one_is_found_that_the_server_has() -> None:
 def test_a_hosts_addresses_are_tried_no_longer_than_a_server_has_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inferwire.transport.link.monotonic", partial(next, count(0, LIMIT_S + 1)))
     dialled = SimpleQueue[socket.socket]()
-    with serving(stranger=dialled.put) as server:
+    with ScriptedServer(stranger=dialled.put) as server:
         address = parse_address(f"localhost:{server.port}")
         with closing(GrpcTransport(address, Timeouts(LIMIT_S, socket_s=0.2))) as transport:
             check_answered(server, transport)
@@ -210,7 +181,7 @@ def test_at_each_address_the_certificate_is_to_be_the_hosts(private_ca: trustme.
 
     pair = certificate.private_key_pem.bytes(), certificate.cert_chain_pems[0].bytes()
     with (
-        stopping(ScriptedServer(certificate=grpc.ssl_server_credentials([pair]))) as server,
+        ScriptedServer(certificate=grpc.ssl_server_credentials([pair])) as server,
         socket.create_server(("127.0.0.2", server.port)) as elsewhere,
     ):
         server.takes_sockets = True
@@ -235,13 +206,13 @@ def test_where_the_systems_resolver_knows_no_such_host_the_session_stays_on_grpc
         return resolve(host, *args, **kwargs)
 
     monkeypatch.setattr(socket, "getaddrinfo", know_numbers)
-    with serving(stranger=refuse) as server, connected(server, host="localhost") as transport:
+    with ScriptedServer(stranger=refuse) as server, connected(server, host="localhost") as transport:
         check_answered(server, transport)
 
 
 def test_nobody_dials_a_server_that_takes_no_sockets() -> None:
     dialled = SimpleQueue[socket.socket]()
-    with serving(stranger=dialled.put) as server, connected(server) as transport:
+    with ScriptedServer(stranger=dialled.put) as server, connected(server) as transport:
         server.takes_sockets = False
         check_answered(server, transport)
         assert dialled.empty()
@@ -273,7 +244,7 @@ class AwaitedServer(ScriptedServer):
 
 @contextmanager
 def awaited() -> Generator[tuple[AwaitedServer, GrpcTransport]]:
-    with stopping(AwaitedServer()) as server, connected(server, socket_s=LIMIT_S) as transport:
+    with AwaitedServer() as server, connected(server, socket_s=LIMIT_S) as transport:
         yield server, transport
 
 
@@ -353,6 +324,6 @@ def refusal_of(transport: GrpcTransport) -> ov.InferwireError:
 
 def test_who_asks_for_grpc_gets_nothing_beside_it() -> None:
     dialled = SimpleQueue[socket.socket]()
-    with serving(stranger=dialled.put) as server, connected(server, scheme="grpc://") as transport:
+    with ScriptedServer(stranger=dialled.put) as server, connected(server, scheme="grpc://") as transport:
         check_answered(server, transport)
         assert dialled.empty()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -31,24 +31,14 @@ from inferwire.transport.unreachable import is_of_names, why_unreachable
 Key = ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
-@contextmanager
-def serving(certificate: trustme.LeafCert | None) -> Generator[ScriptedServer]:
-    if certificate is None:
-        pair = None
-    else:
-        pair = certificate.private_key_pem.bytes(), b"".join(each.bytes() for each in certificate.cert_chain_pems)
-    with serving_pair(pair) as server:
-        yield server
+def serving(certificate: trustme.LeafCert) -> ScriptedServer:
+    chain = b"".join(each.bytes() for each in certificate.cert_chain_pems)
+    return serving_pair((certificate.private_key_pem.bytes(), chain))
 
 
-@contextmanager
-def serving_pair(pair: tuple[bytes, bytes] | None) -> Generator[ScriptedServer]:
+def serving_pair(pair: tuple[bytes, bytes]) -> ScriptedServer:
     """Serve with a key and a certificate, in PEM."""
-    server = ScriptedServer(certificate=grpc.ssl_server_credentials([pair]) if pair else None)
-    try:
-        yield server
-    finally:
-        server.stop()
+    return ScriptedServer(certificate=grpc.ssl_server_credentials([pair]))
 
 
 def self_signed(key: Key, address: str | None = "127.0.0.1") -> tuple[bytes, bytes]:
@@ -168,7 +158,7 @@ def test_which_keys_grpc_takes_is_said_where_it_takes_none(
 
 
 def test_a_server_without_tls() -> None:
-    with serving(None) as server:
+    with ScriptedServer() as server:
         said = why(f"grpcs://127.0.0.1:{server.port}")
     assert f"speaks no TLS; if it is an inferwire server without, its address is 127.0.0.1:{server.port} (" in said
 
