@@ -5,16 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
 import grpc
 import pytest
 from tests.client.interrupt import PACKAGE, Interrupt
-from tests.client.transport.beside import beside
 from tests.client.transport.endings import fail_if_called
 from tests.client.transport.scripted_server import DATA, ScriptedServer
+from tests.daemon_threads import DaemonThreads
 from tests.waiting import LIMIT_S
 
 from inferwire.transport import rpc
@@ -73,9 +72,10 @@ def test_a_call_can_be_interrupted_anywhere(server: ScriptedServer, call: Callab
         with suppress(KeyboardInterrupt), interrupt:
             made = call(channel)
         del made
-        for other in (ask, start):
-            beside(partial(other, channel))()
-        beside(channel.close)()
+        with DaemonThreads() as beside:
+            for other in (ask, start):
+                beside.submit(other, channel).result(LIMIT_S)
+            beside.submit(channel.close).result(LIMIT_S)
         if interrupt.is_due:
             break
         steps += 1
@@ -103,12 +103,13 @@ def test_the_cancelling_of_a_large_execution_can_be_interrupted_anywhere(server:
         ended = started.get(timeout=LIMIT_S)
         with suppress(KeyboardInterrupt), interrupt:
             execution.cancel()
-        for other in (ask, start):
-            beside(partial(other, channel))()
-        # Whoever cancels what was cancelled half way may do so again.
-        beside(execution.cancel)()
-        assert ended.wait(LIMIT_S)
-        beside(channel.close)()
+        with DaemonThreads() as beside:
+            for other in (ask, start):
+                beside.submit(other, channel).result(LIMIT_S)
+            # Whoever cancels what was cancelled half way may do so again.
+            beside.submit(execution.cancel).result(LIMIT_S)
+            assert ended.wait(LIMIT_S)
+            beside.submit(channel.close).result(LIMIT_S)
         if interrupt.is_due:
             break
         steps += 1
@@ -125,7 +126,7 @@ def test_the_closing_of_a_link_can_be_interrupted_anywhere() -> None:
             link = Link(channel, stream, ())
             with suppress(KeyboardInterrupt), interrupt:
                 link.close()
-            beside(link.close)()
+            DaemonThreads().submit(link.close).result(LIMIT_S)
         if interrupt.is_due:
             break
         steps += 1

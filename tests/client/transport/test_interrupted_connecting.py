@@ -6,7 +6,6 @@ import _thread
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import grpc
 import pytest
 from tests.client.interrupt import PACKAGE, Interrupt
-from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import ScriptedServer, check_answered, submit
 from tests.daemon_threads import DaemonThreads
@@ -39,7 +37,7 @@ def connect_to(server: ScriptedServer) -> GrpcTransport:
 def test_connecting_can_be_interrupted_anywhere(*, on_socket: bool) -> None:
     steps = 0
     while True:
-        with ScriptedServer(on_socket=on_socket) as server:
+        with ScriptedServer(on_socket=on_socket) as server, DaemonThreads() as beside:
             transport = connect_to(server)
             way = transport._connection  # pyright: ignore[reportPrivateUsage]
             interrupt = Interrupt(KeyboardInterrupt, steps, is_answered=True, within=WHERE)
@@ -48,9 +46,9 @@ def test_connecting_can_be_interrupted_anywhere(*, on_socket: bool) -> None:
                 with suppress(KeyboardInterrupt), interrupt:
                     way.open()
 
-            beside(connect)()
-            assert beside(way.open)().is_usable
-            beside(transport.close)()
+            beside.submit(connect).result(LIMIT_S)
+            assert beside.submit(way.open).result(LIMIT_S).is_usable
+            beside.submit(transport.close).result(LIMIT_S)
         if interrupt.is_due:
             break
         steps += 1
@@ -91,11 +89,12 @@ def test_what_an_interrupted_caller_began_to_open_is_the_next_ones(slow: SlowSer
         with interrupt, pytest.raises(KeyboardInterrupt):
             submit(transport, Endings())
 
-    beside(connect)()
-    slow.asked.wait(LIMIT_S)
-    answered = beside(lambda: check_answered(slow, transport))
-    slow.may_welcome.set()
-    answered()
+    with DaemonThreads() as beside:
+        beside.submit(connect).result(LIMIT_S)
+        slow.asked.wait(LIMIT_S)
+        answered = beside.submit(check_answered, slow, transport)
+        slow.may_welcome.set()
+        answered.result(LIMIT_S)
     assert len(slow.hellos) == 1
     transport.close()
 
@@ -103,16 +102,13 @@ def test_what_an_interrupted_caller_began_to_open_is_the_next_ones(slow: SlowSer
 def test_closing_ends_what_is_being_opened(slow: SlowServer) -> None:
     transport = connect_to(slow)
 
-    def connect() -> ov.InferwireError:
-        with pytest.raises(ov.Cancelled) as raised:
-            submit(transport, Endings())
-        return raised.value
-
-    refused = beside(connect)
-    slow.asked.wait(LIMIT_S)
-    transport.close()
-    slow.may_welcome.set()
-    assert str(refused()) == f"the connection to 127.0.0.1:{slow.port} was closed here"
+    with DaemonThreads() as beside:
+        refused = beside.submit(submit, transport, Endings())
+        slow.asked.wait(LIMIT_S)
+        transport.close()
+        slow.may_welcome.set()
+        with pytest.raises(ov.Cancelled, match=rf"^the connection to 127\.0\.0\.1:{slow.port} was closed here$"):
+            refused.result(LIMIT_S)
     assert slow.ended.get(timeout=LIMIT_S) == "session-1"
     slow.answers.put(None)
     check_answered(slow, transport)
@@ -127,7 +123,7 @@ def test_what_is_opened_for_nobody_is_closed(slow: SlowServer) -> None:
         with interrupt, pytest.raises(KeyboardInterrupt):
             submit(transport, Endings())
 
-    beside(partial(connect, transport))()
+    DaemonThreads().submit(connect, transport).result(LIMIT_S)
     slow.asked.wait(LIMIT_S)
     del transport
     slow.may_welcome.set()

@@ -16,9 +16,9 @@ from typing import Any
 import grpc
 import pytest
 import trustme
-from tests.client.transport.beside import beside
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import F32, HEADER, ScriptedServer, check_answered, submit
+from tests.daemon_threads import DaemonThreads
 from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
@@ -309,17 +309,12 @@ def test_closing_ends_a_call_that_is_made_while_the_session_moves() -> None:
             return b""
 
         server.unary["GetModel"] = wait
-        ended = beside(lambda: refusal_of(transport))
+        ended = DaemonThreads().submit(transport.served_model, "m", "")
         assert is_asked.wait(LIMIT_S)
         transport.close()
-        assert isinstance(ended(), ov.Cancelled)
+        with pytest.raises(ov.Cancelled):
+            ended.result(LIMIT_S)
         server.has_told.set()
-
-
-def refusal_of(transport: GrpcTransport) -> ov.InferwireError:
-    with pytest.raises(ov.InferwireError) as raised:
-        transport.served_model("m", "")
-    return raised.value
 
 
 def test_who_asks_for_grpc_gets_nothing_beside_it() -> None:
