@@ -300,13 +300,6 @@ def test_the_nodes_of_its_graph_with_preprocessing(runtime: Any, branching: Path
     assert kinds(runtime.ov, runtime.core) == kinds(openvino, openvino.Core())
 
 
-def test_rt_info_can_be_set(model: Any) -> None:
-    model.set_rt_info("yolo", ["model_info", "model_type"])
-    model.set_rt_info(7, ["new", "deep"])
-    assert model.get_rt_info(["model_info", "model_type"]).value == "yolo"
-    assert model.get_rt_info(["new", "deep"]).value == 7
-
-
 def test_what_is_set_in_rt_info_is_any_value(runtime: Any, model: Any) -> None:
     model.rt_info["x"] = "y"
     model.rt_info["n"] = 5
@@ -343,15 +336,6 @@ def test_an_onnx_file_has_its_metadata(runtime: Any, tmp_path: Path) -> None:
     assert runtime.core.read_model(sigmoid).has_rt_info("framework") is False
 
 
-def test_a_clone_is_reshaped_on_its_own(model: Any) -> None:
-    for twin in (model.clone(), copy.deepcopy(model)):
-        twin.reshape([2, 3])
-        assert (str(twin.output().partial_shape), str(model.output().partial_shape)) == ("[2,3]", "[?,3]")
-        assert twin.friendly_name == model.friendly_name
-    with pytest.raises(TypeError, match=r"Cannot copy '\w+\.Model'\. Please, use deepcopy"):
-        copy.copy(model)
-
-
 def test_a_clone_has_what_was_set_and_is_set_on_its_own(model: Any) -> None:
     model.set_rt_info("yolo", ["model_info", "model_type"])
     model.set_rt_info(7, ["new", "deep"])
@@ -378,11 +362,6 @@ def test_nodes_follow_a_reshape(model: Any) -> None:
     model.reshape([2, 3])
     assert list(node.shape) == [2, 3]
     assert list(model.get_output_shape(0)) == [2, 3]
-
-
-def test_a_model_is_a_context(model: Any) -> None:
-    with model as same:
-        assert len(same.inputs) == 1
 
 
 def test_of_two_shapes_for_one_input_the_first_counts(model: Any) -> None:

@@ -38,18 +38,10 @@ def test_there_are_more_jobs_for_a_model_that_runs_many_executions_as_one(descri
     assert len(ov.AsyncInferQueue(compiled)) == FEWEST_BATCHED_JOBS == 64
 
 
-@pytest.mark.parametrize("jobs", [-1, "x", 1.5])
-def test_a_number_of_jobs_must_be_one(compiled: ov.CompiledModel, jobs: Any) -> None:
-    with pytest.raises(TypeError, match=r"__init__\(\): incompatible constructor arguments"):
-        ov.AsyncInferQueue(compiled, jobs)
-
-
 def test_requests_are_found_by_position(queue: ov.AsyncInferQueue) -> None:
     assert list(queue) == [queue[0], queue[1]]
     with pytest.raises(IndexError):
         queue[2]
-    with pytest.raises(TypeError):
-        queue[-1]
 
 
 def test_userdata_is_per_request_and_reset_by_a_start_without(

@@ -24,14 +24,6 @@ Finish = Callable[[FakeExecution], None]
 ONES: NDArray[np.float32] = np.ones((1, 3), np.float32)
 
 
-def test_a_request_that_never_started_has_nothing_to_wait_for(request_: ov.InferRequest) -> None:
-    request_.wait()
-    assert request_.wait_for(0) is False
-    assert request_.latency == 0.0
-    assert request_.userdata is None
-    request_.cancel()
-
-
 def test_results_are_there_once_the_answer_is(
     transport: FakeTransport, request_: ov.InferRequest, finish: Finish
 ) -> None:
@@ -123,16 +115,6 @@ def test_a_busy_request_may_not_be_touched(
     request_.wait()
 
 
-def test_a_busy_request_answers_what_is_local(request_: ov.InferRequest) -> None:
-    request_.start_async(ONES)
-    assert request_.userdata is None
-    assert request_.latency == 0.0
-    assert request_.model_inputs[0].any_name == "data"
-    assert request_.model_outputs[0].any_name == "out"
-    assert "data" in repr(request_)
-    request_.cancel()
-
-
 def test_inputs_that_do_not_fit_leave_the_request_idle(
     transport: FakeTransport, request_: ov.InferRequest, finish: Finish
 ) -> None:
@@ -141,19 +123,6 @@ def test_inputs_that_do_not_fit_leave_the_request_idle(
     assert not transport.executions
     transport.answer = finish
     assert request_.infer(ONES)["out"].tolist() == [[2, 2, 2]]
-
-
-def test_an_error_is_raised_by_every_wait_until_the_next_start(
-    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
-) -> None:
-    request_.start_async(ONES)
-    transport.executions[0].fail(ov.InferenceFailed("the plugin said no"))
-    for wait in (request_.wait, request_.wait, lambda: request_.wait_for(0)):
-        with pytest.raises(ov.InferenceFailed, match="the plugin said no"):
-            wait()
-    request_.start_async(ONES)
-    finish(transport.executions[1])
-    request_.wait()
 
 
 def test_a_failure_that_nobody_saw_does_not_stop_the_next_start(
@@ -186,16 +155,6 @@ def test_a_late_answer_after_a_cancel_is_dropped(
     finish(transport.executions[1])
     request_.wait()
     assert request_.results[0].tolist() == [[10, 10, 10]]
-
-
-def test_cancelling_what_has_ended_changes_nothing(
-    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
-) -> None:
-    request_.start_async(ONES)
-    finish(transport.executions[0])
-    request_.cancel()
-    request_.wait()
-    assert not transport.executions[0].is_cancelled
 
 
 def test_a_sync_inference_can_be_cancelled_from_another_thread(
@@ -274,31 +233,6 @@ def test_a_request_that_nobody_holds_is_cancelled_and_calls_nobody(
     assert transport.executions[0].is_cancelled
     finish(transport.executions[0])
     assert not called
-
-
-def test_share_inputs_sends_the_array_and_a_copy_does_not_see_it_change(
-    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
-) -> None:
-    transport.answer = finish
-    array = ONES.copy()
-    shared, copied = compiled.create_infer_request(), compiled.create_infer_request()
-    shared.infer(array, share_inputs=True)
-    copied.infer(array)
-    array[:] = 3
-    assert shared.get_input_tensor().data.tolist() == [[3, 3, 3]]
-    assert copied.get_input_tensor().data.tolist() == [[1, 1, 1]]
-
-
-def test_share_outputs_gives_views_that_the_next_inference_overwrites(
-    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
-) -> None:
-    transport.answer = finish
-    view = request_.infer(ONES, share_outputs=True)[0]
-    copy = request_.infer(ONES * 2)[0]
-    request_.infer(ONES * 3)
-    assert view.tolist() == [[6, 6, 6]]
-    assert copy.tolist() == [[4, 4, 4]]
-    assert copy.flags.owndata
 
 
 def test_the_compiled_model_of_a_request_is_an_object_of_its_own(
