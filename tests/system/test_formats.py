@@ -36,10 +36,8 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ov.Core]:
     for name, path in FORMATS.items():
         lay_out(path, repository / name / "1")
     flags = ("--allow-uploads", "--device", "CPU", "--property", "INFERENCE_PRECISION_HINT=f32")
-    with running_server(repository, *flags) as server:
-        core = ov.Core(server.grpc_address)
+    with running_server(repository, *flags) as server, ov.Core(server.grpc_address) as core:
         yield core
-        core.close()
 
 
 def lay_out(path: Path, version: Path) -> None:

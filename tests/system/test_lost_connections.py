@@ -5,14 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import openvino
 import pytest
-from openvino import opset13 as op
 from tests.system.proxy import Proxy
-from tests.system.servers import serving
+from tests.system.servers import save_slow_model, serving
 from tests.waiting import LIMIT_S
 
 import inferwire as ov
@@ -29,16 +27,9 @@ F32 = {"INFERENCE_PRECISION_HINT": "f32"}
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Path:
-    """A model that takes long: a few milliseconds for each product."""
-    data = op.parameter([1], np.float32, name="data")
-    node: Any = op.broadcast(data, op.constant(np.array([1024, 1024], np.int64)))
-    square = node
-    for _ in range(100):
-        node = op.tanh(op.matmul(node, square, transpose_a=False, transpose_b=False))
-    runtime: Any = openvino
-    out = op.reduce_max(node, op.constant(np.array([0, 1], np.int64)))
-    openvino.save_model(runtime.Model([out], [data], "slow"), tmp_path / "slow.xml")
-    return tmp_path / "slow.xml"
+    """A model that takes long."""
+    save_slow_model(tmp_path, 100)
+    return tmp_path / "slow/1/slow.xml"
 
 
 def test_an_uploaded_model_is_compiled_again_by_a_server_that_has_restarted(port: int) -> None:

@@ -53,9 +53,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def core(server: ServerProcess) -> Iterator[ov.Core]:
-    core = ov.Core(server.grpc_address)
-    yield core
-    core.close()
+    with ov.Core(server.grpc_address) as core:
+        yield core
 
 
 def jpeg(path: Path) -> bytes:
