@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import pytest
 from openvino import opset13 as op
 
 from inferwire_cli.server_process import running_server
+
+make_model: Any = openvino.Model
+"""Makes a model; the stub of the constructor does not fit its own class."""
 
 
 @pytest.fixture(params=["openvino", "inferwire"])
@@ -30,12 +34,14 @@ class Runtime:
         name: "openvino" runs in this process, "inferwire" on a server over a real socket.
         ov: Its module.
         core: Its `Core`.
+        new_core: Makes another one.
         models: The model files of `mirror_models`, by name.
     """
 
     name: str
     ov: Any
     core: Any
+    new_core: Callable[[], Any]
     models: Mapping[str, Path]
 
     @property
@@ -64,8 +70,8 @@ def runtime(request: pytest.FixtureRequest, models: Mapping[str, Path]) -> Runti
     """The implementation under test, which one test body must not be able to tell apart."""
     ov = import_module(request.param)
     is_remote = request.param == "inferwire"
-    core = ov.Core(request.getfixturevalue("server_address")) if is_remote else ov.Core()
-    return Runtime(request.param, ov, core, models)
+    new_core = partial(ov.Core, request.getfixturevalue("server_address")) if is_remote else ov.Core
+    return Runtime(request.param, ov, new_core(), new_core, models)
 
 
 def save_models(folder: Path) -> Mapping[str, Path]:
@@ -84,8 +90,7 @@ def _parameter(name: str, shape: Any, element_type: Any = np.float32) -> Any:
 def _model(inputs: Sequence[Any], outputs: Mapping[str, Any]) -> openvino.Model:
     for name, node in outputs.items():
         node.output(0).get_tensor().set_names({name})
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
-    return make([op.result(node) for node in outputs.values()], list(inputs), "mirrored")
+    return make_model([op.result(node) for node in outputs.values()], list(inputs), "mirrored")
 
 
 def _relu(shape: Any, element_type: Any = np.float32) -> openvino.Model:
@@ -127,8 +132,7 @@ def _many_states() -> openvino.Model:
         added = op.add(op.read_value(zero, name), op.multiply(data, op.constant(np.float32(factor))))
         sinks.append(op.assign(added, name))
         node = op.add(node, added)
-    make: Any = openvino.Model
-    return make([op.result(node)], sinks, [data], "mirrored")
+    return make_model([op.result(node)], sinks, [data], "mirrored")
 
 
 STATES = ("left", "right", "up", "down", "near", "far")

@@ -9,6 +9,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.mirror.conftest import make_model
 
 UNCHANGED = {"INFERENCE_PRECISION_HINT": "f32"}
 NAMELESS = Path(__file__).parent.parent / "data/tanh.tflite"
@@ -26,9 +27,8 @@ def layered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = op.variadic_split(more, op.constant(np.int64(1)), op.constant(np.array([1, 2], np.int64)), name="parts")
     out = op.relu(parts.output(1), name="positive")
     out.output(0).get_tensor().set_names({"out"})
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
     path = tmp_path_factory.mktemp("layered") / "layered.xml"
-    openvino.save_model(make([op.result(out)], [data], "layered"), path, compress_to_fp16=False)
+    openvino.save_model(make_model([op.result(out)], [data], "layered"), path, compress_to_fp16=False)
     return path
 
 

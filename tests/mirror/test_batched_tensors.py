@@ -11,6 +11,7 @@ import openvino
 import pytest
 from numpy.typing import NDArray
 from openvino import opset13 as op
+from tests.mirror.conftest import make_model
 
 import inferwire
 
@@ -32,8 +33,7 @@ def relu(shape: list[int], element_type: Any, names: list[str]) -> openvino.Mode
         parameter.set_layout(openvino.Layout("N..."))
         parameter.output(0).get_tensor().set_names({name})
         result.output(0).get_tensor().set_names({f"{name}_out"})
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
-    return make(results, inputs, "batched")
+    return make_model(results, inputs, "batched")
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ ONES = np.ones((1, 3), np.float32)
 
 
 @pytest.fixture
-def core(runtime: Any, request: pytest.FixtureRequest) -> Any:
+def core(runtime: Any) -> Any:
     """A core of the test's own, since what is set stays with it; openvino checks nothing before it has the plugin."""
-    own = runtime.ov.Core(request.getfixturevalue("server_address")) if runtime.is_remote else runtime.ov.Core()
+    own = runtime.new_core()
     assert own.get_versions("CPU")
     assert own.get_versions("AUTO")
     return own
@@ -102,8 +102,8 @@ def test_what_was_set_for_all_devices(runtime: Any, core: Any) -> None:
             core.get_property(name)
 
 
-def test_what_was_set_for_all_devices_and_is_nothing(runtime: Any, request: pytest.FixtureRequest) -> None:
-    core = runtime.ov.Core(request.getfixturevalue("server_address")) if runtime.is_remote else runtime.ov.Core()
+def test_what_was_set_for_all_devices_and_is_nothing(runtime: Any) -> None:
+    core = runtime.new_core()
     core.set_property({"NOPE": "BAD"})
     with pytest.raises(RuntimeError, match="unsupported property: 'NOPE'"):
         core.get_property("NOPE")

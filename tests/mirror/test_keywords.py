@@ -17,12 +17,6 @@ def request_(runtime: Runtime) -> Any:
     return runtime.compile("two").create_infer_request()
 
 
-@pytest.fixture
-def own_core(runtime: Runtime, server_address: str) -> Any:
-    """A core whose properties no other test sees."""
-    return runtime.ov.Core(server_address) if runtime.is_remote else runtime.ov.Core()
-
-
 def test_a_property_is_read_by_names_in_any_order(runtime: Runtime) -> None:
     assert runtime.core.get_property(
         property="OPTIMIZATION_CAPABILITIES", device_name="CPU"
@@ -52,9 +46,10 @@ def test_ports_of_nodes_and_positions_of_results_are_found_by_openvinos_names(ru
         {"property": ("NUM_STREAMS", 1), "device_name": "CPU"},
     ],
 )
-def test_a_property_is_set_by_names_in_any_order(own_core: Any, keywords: dict[str, Any]) -> None:
-    own_core.set_property(**keywords)
-    assert own_core.get_property("CPU", "NUM_STREAMS") == 1
+def test_a_property_is_set_by_names_in_any_order(runtime: Runtime, keywords: dict[str, Any]) -> None:
+    core = runtime.new_core()
+    core.set_property(**keywords)
+    assert core.get_property("CPU", "NUM_STREAMS") == 1
 
 
 def test_a_batch_is_set_by_names_in_any_order(runtime: Runtime) -> None:

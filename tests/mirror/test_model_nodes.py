@@ -12,6 +12,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.mirror.conftest import make_model
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +20,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An IR with runtime information of every kind."""
     data = op.parameter([-1, 3], np.float32, name="data")
     data.output(0).get_tensor().set_names({"data", "alias"})
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
-    model = make([op.result(op.relu(data))], [data], "described")
+    model = make_model([op.result(op.relu(data))], [data], "described")
     for value, path in (
         ("resnet", ["model_info", "model_type"]),
         ([1, 2, 3], ["model_info", "labels"]),
@@ -163,8 +163,7 @@ def test_ports_of_a_compilation_are_none_of_the_model(runtime: Any, model: Any) 
 @pytest.mark.parametrize("shape", [[1, 3], [-1, 3], "?,1..3", openvino.PartialShape.dynamic()])
 def test_a_parameter_says_its_lengths_as_far_as_they_are_known(runtime: Any, tmp_path: Path, shape: Any) -> None:
     data = op.parameter(openvino.PartialShape(shape), np.float32, name="data")
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
-    openvino.save_model(made := make([op.result(op.relu(data))], [data]), path := tmp_path / "shaped.xml")
+    openvino.save_model(made := make_model([op.result(op.relu(data))], [data]), path := tmp_path / "shaped.xml")
     read = runtime.core.read_model(path).get_parameters()[0]
     assert read.get_shape() == read.get_attributes()["shape"] == made.get_parameters()[0].get_shape()
 
@@ -191,8 +190,7 @@ def branching(tmp_path: Path) -> Path:
     data.output(0).get_tensor().set_names({"data"})
     halves = op.split(data, op.constant(np.int64(1)), 2)
     halves.set_friendly_name("halves")
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
-    model = make([op.result(op.relu(halves.output(0))), op.result(op.exp(halves.output(1)))], [data], "branching")
+    model = make_model([op.result(op.relu(halves.output(0))), op.result(op.exp(halves.output(1)))], [data], "branching")
     openvino.save_model(model, path := tmp_path / "branching.xml", compress_to_fp16=False)
     return path
 
@@ -205,8 +203,7 @@ def halved(tmp_path: Path) -> Path:
     halves.set_friendly_name("halves")
     for index in range(2):
         halves.output(index).get_tensor().set_names({f"half {index}"})
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
-    model = make([op.result(each) for each in halves.outputs()], [data], "halved")
+    model = make_model([op.result(each) for each in halves.outputs()], [data], "halved")
     openvino.save_model(model, path := tmp_path / "halved.xml", compress_to_fp16=False)
     return path
 
@@ -231,8 +228,9 @@ def test_what_its_nodes_were_made_with(runtime: Any, tmp_path: Path) -> None:
         data, op.constant(np.array([7, 7], np.int64)), "nearest", "sizes", [0, 0], [0, 0], axes=axes
     )
     regions = op.region_yolo(smaller, 4, 20, 5, True, [0, 1, 2], 1, 3, [1.08, 1.19, 3.42])
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
-    openvino.save_model(make([op.result(regions)], [data]), path := tmp_path / "regions.xml", compress_to_fp16=False)
+    openvino.save_model(
+        make_model([op.result(regions)], [data]), path := tmp_path / "regions.xml", compress_to_fp16=False
+    )
 
     def told(core: Any) -> list[tuple[str, dict[str, object]]]:
         nodes = core.read_model(path).get_ordered_ops()

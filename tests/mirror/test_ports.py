@@ -13,6 +13,7 @@ import openvino
 import openvino.opset13 as ops
 import pytest
 from openvino.utils.data_helpers import OVDict
+from tests.mirror.conftest import make_model
 
 import inferwire
 from inferwire.graph.described import PortDescription
@@ -42,7 +43,6 @@ def _openvino() -> Ports:
     outputs = [ops.relu(fixed), ops.relu(dynamic)]
     for name, output in zip(("out", "other"), outputs, strict=True):
         output.output(0).set_names({name})
-    make_model: Any = openvino.Model  # its stubs name two classes Model
     compiled = openvino.Core().compile_model(make_model(outputs, [fixed, dynamic], "model"), "CPU")
     return Ports(compiled.input(0), compiled.input(1), compiled.outputs, OVDict)
 

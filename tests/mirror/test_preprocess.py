@@ -12,6 +12,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.mirror.conftest import make_model
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 
@@ -23,9 +24,8 @@ def picture_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data.output(0).set_names({"data"})
     relu: Any = op.relu(data)
     relu.output(0).set_names({"out"})
-    make: Any = openvino.Model
     path = tmp_path_factory.mktemp("preprocess") / "picture.xml"
-    openvino.save_model(make([op.result(relu)], [data], "picture"), path, compress_to_fp16=False)
+    openvino.save_model(make_model([op.result(relu)], [data], "picture"), path, compress_to_fp16=False)
     return path
 
 
@@ -396,12 +396,11 @@ def local_two() -> Any:
     parameters: list[Any] = [op.parameter([1, 3], np.float32, name=name) for name in ("a", "b")]
     for parameter, name in zip(parameters, ("a", "b"), strict=True):
         parameter.output(0).set_names({name})
-    make: Any = openvino.Model
     results: list[Any] = []
     for name, node in (("sum", op.add(*parameters)), ("difference", op.subtract(*parameters))):
         node.output(0).set_names({name})
         results.append(op.result(node))
-    return openvino.preprocess.PrePostProcessor(make(results, parameters, "two"))
+    return openvino.preprocess.PrePostProcessor(make_model(results, parameters, "two"))
 
 
 @pytest.mark.parametrize("name", KEYS)

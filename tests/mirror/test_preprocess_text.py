@@ -11,6 +11,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.mirror.conftest import make_model
 
 import inferwire
 from inferwire_cli.server_process import running_server
@@ -30,9 +31,8 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
         relu.output(0).set_names({name})
         results.append(op.result(relu, name=name))
     results[0].set_layout(openvino.Layout("NCHW"))
-    make: Any = openvino.Model
     path = tmp_path_factory.mktemp("preprocess") / "pictures.xml"
-    openvino.save_model(make(results, [data, more], "pictures"), path, compress_to_fp16=False)
+    openvino.save_model(make_model(results, [data, more], "pictures"), path, compress_to_fp16=False)
     path.write_text(re.sub(r' names="(more|rest)"', "", path.read_text()))
     return path
 

@@ -9,6 +9,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13 as op
+from tests.mirror.conftest import make_model
 
 
 @pytest.fixture
@@ -74,8 +75,7 @@ def test_its_outputs(runtime: Any, graph: Any) -> None:
 def test_a_node_of_several_outputs(runtime: Any, tmp_path: Path) -> None:
     data = op.parameter([2, 4], np.float32, name="data")
     split = op.split(data, op.constant(np.int64(1)), 2)
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
-    model = make([op.result(op.tanh(split.output(0))), op.result(op.exp(split.output(1)))], [data])
+    model = make_model([op.result(op.tanh(split.output(0))), op.result(op.exp(split.output(1)))], [data])
     openvino.save_model(model, tmp_path / "split.xml")
     nodes = runtime.core.compile_model(tmp_path / "split.xml", "CPU").get_runtime_model().get_ordered_ops()
     (node,) = (each for each in nodes if each.get_output_size() == 2)
@@ -92,8 +92,7 @@ def test_a_node_of_several_outputs(runtime: Any, tmp_path: Path) -> None:
 def test_a_product_without_a_bias(runtime: Any, tmp_path: Path, rows: int) -> None:
     """The bias it does not have is a constant of no type."""
     x = op.parameter([rows, 8], np.float32, name="x")
-    make: Any = openvino.Model  # the stub of the constructor does not fit its own class
-    model = make([op.result(op.matmul(x, op.constant(np.ones((8, 4), np.float32)), False, False))], [x])
+    model = make_model([op.result(op.matmul(x, op.constant(np.ones((8, 4), np.float32)), False, False))], [x])
     openvino.save_model(model, tmp_path / "product.xml", compress_to_fp16=False)
 
     def outputs(core: Any) -> list[str]:
