@@ -95,12 +95,8 @@ class MirrorLoader(Loader):
     def __init__(self, mirror: str) -> None:
         self._mirror = mirror
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Let Python make an empty module, which `exec_module` replaces."""
-        del spec
-
     def exec_module(self, module: ModuleType) -> None:
-        """Replace the empty module with the mirror's own."""
+        """Replace the empty module, which Python has made, with the mirror's own."""
         package, _, below = module.__name__.partition(".")
         if below == "runtime":
             warn_of_old_name(f"{package}.runtime", package)
@@ -109,10 +105,6 @@ class MirrorLoader(Loader):
 
 class LoaderOfStandIns(Loader):
     """Makes a module that can be imported, but little of which can be used."""
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Let Python make an empty module."""
-        del spec
 
     def exec_module(self, module: ModuleType) -> None:
         """Fill the module with stand-ins, which refuse to be called, and have it refuse every other name."""
