@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -70,11 +69,6 @@ def test_a_program_runs_as_python_runs_it(program: Path, source: str) -> None:
     assert with_mirror.returncode == plain.returncode
     assert with_mirror.stdout == plain.stdout
     assert with_mirror.stderr == plain.stderr
-
-
-def test_an_interrupt_ends_by_the_signal(program: Path) -> None:
-    program.write_text(WAYS["an interrupt"])
-    assert run("-m", "inferwire", program).returncode == -signal.SIGINT
 
 
 def test_a_program_that_is_not_there_is_what_python_says() -> None:

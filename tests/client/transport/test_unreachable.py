@@ -34,13 +34,6 @@ def test_no_server_is_said_in_one_sentence_that_names_the_command() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = parse_address(f"127.0.0.1:{silent.getsockname()[1]}")
-        with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.05 s"):
-            GrpcTransport(address, Timeouts(connect_s=0.05)).devices()
-
-
 def test_those_who_wait_for_a_server_together_give_it_up_together() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=2 * CALLERS) as silent, DaemonThreads() as pool:
         transport = GrpcTransport(parse_address(f"127.0.0.1:{silent.getsockname()[1]}"), Timeouts(connect_s=0.5))

@@ -367,26 +367,14 @@ def test_a_part_of_a_message_is_waited_for_no_longer_than_nothing(line: Line) ->
     assert line.takers[-1][1] == line.reader
 
 
-@pytest.mark.parametrize("error", [ov.ServerUnavailable("gone"), ValueError("no message"), KeyError("no type")])
-def test_what_ends_the_stream_is_for_the_reading_thread_to_tell(line: Line, error: Exception) -> None:
+@pytest.mark.parametrize("end", [ov.ServerUnavailable("gone"), ValueError("no message"), KeyError("no type"), END])
+def test_what_ends_the_stream_is_for_the_reading_thread_to_tell(line: Line, end: Exception | End) -> None:
     line.stand_by()
     latch = line.submit()
-    line.came.put(error)
+    line.came.put(end)
     with DaemonThreads() as beside:
         attending = beside.submit(line.attend, latch)
-        assert line.reading.exception(LIMIT_S) is error
-        assert not attending.done()
-        latch.set()
-        attending.result(LIMIT_S)
-
-
-def test_the_end_of_the_stream_is_the_reading_threads(line: Line) -> None:
-    line.stand_by()
-    latch = line.submit()
-    line.came.put(END)
-    with DaemonThreads() as beside:
-        attending = beside.submit(line.attend, latch)
-        line.reading.result(LIMIT_S)
+        assert line.reading.exception(LIMIT_S) is (end if isinstance(end, Exception) else None)
         assert not attending.done()
         latch.set()
         attending.result(LIMIT_S)
