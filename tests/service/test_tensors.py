@@ -272,8 +272,9 @@ async def test_the_share_of_a_worker_is_as_small_as_they_are_many(serving: Servi
             server.services.tensors.create(StoredTensor(session, 1), BY_NAME["u8"], (quarter // 2,))
 
 
-async def test_an_output_that_there_is_no_room_for_on_the_server_is_given(serving: Serving, session: Session) -> None:
-    async with serving(FakeModel(echo_spec("m")), max_tensors_mb=0) as server:
+@pytest.mark.parametrize("limit", ["max_tensors_mb", "max_session_tensors_mb"])
+async def test_an_output_that_there_is_no_room_for_is_given(serving: Serving, session: Session, limit: str) -> None:
+    async with serving(FakeModel(echo_spec("m")), **{limit: 0}) as server:
         keeps = {0: StoredTensor(session, 7)}
         job = await server.services.inference.infer(Inference(Wanted(ServedModel("m"), keeps=keeps), (("x", TENSOR),)))
         assert job.result() == (TENSOR,)
@@ -521,10 +522,3 @@ async def test_an_output_of_a_batch_is_kept_without_those_of_others(serving: Ser
         assert held_by(other.result()[0]) == 2 * TENSOR.byte_size
         assert keeping.result()[0].stored_as == 7
         assert held_by(tensors.get(kept)) == TENSOR.byte_size
-
-
-async def test_an_output_that_there_is_no_room_for_is_given(serving: Serving, session: Session) -> None:
-    async with serving(FakeModel(echo_spec("m")), max_session_tensors_mb=0) as server:
-        keeps = {0: StoredTensor(session, 7)}
-        job = await server.services.inference.infer(Inference(Wanted(ServedModel("m"), keeps=keeps), (("x", TENSOR),)))
-        assert job.result() == (TENSOR,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import grpc
 
@@ -12,7 +12,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 class OpenSession:
-    """A session, once it is open, and calls within it.
+    """A session that is open within a block, and calls within it.
 
     Attributes:
         stream: Its stream.
@@ -24,12 +24,15 @@ class OpenSession:
         self.stream: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")()
         self.metadata: Metadata = ()
 
-    async def open(self) -> None:
-        """Send the hello."""
+    async def __aenter__(self) -> Self:
         hello = inference_pb2.SessionRequest(hello=inference_pb2.SessionHello(client="test"))
         await self.stream.write(hello.SerializeToString())
         welcome = inference_pb2.SessionResponse.FromString(await self.stream.read()).welcome
         self.metadata = (("inferwire-session", welcome.session_id),)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.stream.done_writing()
 
     async def call(self, service: Any, name: str, request: Any, metadata: Metadata | None = None) -> Any:
         """Make a call of one of a service's methods, and give its answer."""

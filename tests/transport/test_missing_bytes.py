@@ -15,6 +15,7 @@ import grpc
 import pytest
 import pytest_asyncio
 from tests.plain_http import plain_client
+from tests.transport.open_session import OpenSession
 
 from inferwire_proto.inferwire.v1 import inference_pb2, tensors_pb2, types_pb2
 from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS
@@ -53,13 +54,9 @@ class Server:
             answer = await client.post("/v2/models/any/infer", content=content, headers=headers)
         return "" if answer.status_code == 200 else answer.json()["error"]
 
-    async def session(self) -> tuple[Any, tuple[tuple[str, str], ...]]:
-        """Open a session: its stream, and the metadata that names it."""
-        stream: Any = self.channel.stream_stream("/inferwire.v1.InferenceService/Session")()
-        hello = inference_pb2.SessionRequest(hello=inference_pb2.SessionHello(client="test"))
-        await stream.write(hello.SerializeToString())
-        welcome = inference_pb2.SessionResponse.FromString(await stream.read()).welcome
-        return stream, (("inferwire-session", welcome.session_id),)
+    def session(self) -> OpenSession:
+        """Make a session, for a block."""
+        return OpenSession(self.channel)
 
 
 def header(**place: Any) -> types_pb2.TensorHeader:
@@ -114,13 +111,17 @@ async def named_job(server: Server, count: int) -> None:
 
 
 async def stream(server: Server, count: int, *ids: int) -> str:
-    opened, _ = await server.session()
     asked = execution()
     asked.ids.extend(ids)
     raw = [bytes(count * len(asked.ids))]
-    await opened.write(inference_pb2.SessionRequest(executions=[asked], raw=raw).SerializeToString())
-    answer = inference_pb2.SessionResponse.FromString(await opened.read())
-    await opened.done_writing()
+    async with server.session() as session:
+        return await said_on(session, inference_pb2.SessionRequest(executions=[asked], raw=raw))
+
+
+async def said_on(session: OpenSession, request: inference_pb2.SessionRequest) -> str:
+    """Send executions, and give what is wrong with the first."""
+    await session.stream.write(request.SerializeToString())
+    answer = inference_pb2.SessionResponse.FromString(await session.stream.read())
     return answer.results[0].error.message
 
 
@@ -129,50 +130,46 @@ async def stack(server: Server, count: int) -> str:
 
 
 async def kept(server: Server, count: int) -> None:
-    opened, metadata = await server.session()
-    stored = types_pb2.StoredTensor(id=1)
-    for name, request in (
-        ("CreateTensor", tensors_pb2.CreateTensorRequest(tensor=header(stored=stored))),
-        ("PutTensor", tensors_pb2.PutTensorRequest(tensor=header(stored=stored), raw=[bytes(count)])),
-    ):
-        await server.rpc(f"inferwire.v1.TensorService/{name}", request, metadata=metadata)
-    await opened.done_writing()
-    server.runs.append(1)  # what is kept whole may be an input
+    stored = header(stored=types_pb2.StoredTensor(id=1))
+    await create_and_put(server, stored, stored, count)
 
 
 async def kept_box(server: Server, count: int) -> None:
-    opened, metadata = await server.session()
     whole = types_pb2.TensorHeader(
         element_type=types_pb2.ELEMENT_TYPE_F32, shape=(4, 4), stored=types_pb2.StoredTensor(id=1)
     )
     box = header(stored=types_pb2.StoredTensor(id=1, begin=[1, 0], end=[3, 4]))
-    for name, request in (
-        ("CreateTensor", tensors_pb2.CreateTensorRequest(tensor=whole)),
-        ("PutTensor", tensors_pb2.PutTensorRequest(tensor=box, raw=[bytes(count)])),
-    ):
-        await server.rpc(f"inferwire.v1.TensorService/{name}", request, metadata=metadata)
-    await opened.done_writing()
-    server.runs.append(1)
+    await create_and_put(server, whole, box, count)
+
+
+async def create_and_put(
+    server: Server, whole: types_pb2.TensorHeader, box: types_pb2.TensorHeader, count: int
+) -> None:
+    """Have a tensor made, and write a box of it."""
+    async with server.session() as session:
+        for name, request in (
+            ("CreateTensor", tensors_pb2.CreateTensorRequest(tensor=whole)),
+            ("PutTensor", tensors_pb2.PutTensorRequest(tensor=box, raw=[bytes(count)])),
+        ):
+            await server.rpc(f"inferwire.v1.TensorService/{name}", request, metadata=session.metadata)
+    server.runs.append(1)  # what is kept may be an input
 
 
 async def lent(server: Server, count: int) -> str:
-    opened, metadata = await server.session()
     nonce = bytes(range(NONCE_BYTES))
-    descriptor = os.memfd_create(NAME, os.MFD_ALLOW_SEALING)
-    try:
-        # The nonce behind them is no part of what is lent.
-        os.write(descriptor, bytes(count) + nonce)
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
-        loan = tensors_pb2.LendMemoryRequest(
-            id=3, pid=os.getpid(), descriptor=descriptor, byte_size=count + NONCE_BYTES, nonce=nonce
-        )
-        await server.rpc("inferwire.v1.TensorService/LendMemory", loan, metadata=metadata)
-    finally:
-        os.close(descriptor)
-    await opened.write(inference_pb2.SessionRequest(executions=[execution(lent=3)]).SerializeToString())
-    answer = inference_pb2.SessionResponse.FromString(await opened.read())
-    await opened.done_writing()
-    return answer.results[0].error.message
+    async with server.session() as session:
+        descriptor = os.memfd_create(NAME, os.MFD_ALLOW_SEALING)
+        try:
+            # The nonce behind them is no part of what is lent.
+            os.write(descriptor, bytes(count) + nonce)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+            loan = tensors_pb2.LendMemoryRequest(
+                id=3, pid=os.getpid(), descriptor=descriptor, byte_size=count + NONCE_BYTES, nonce=nonce
+            )
+            await server.rpc("inferwire.v1.TensorService/LendMemory", loan, metadata=session.metadata)
+        finally:
+            os.close(descriptor)
+        return await said_on(session, inference_pb2.SessionRequest(executions=[execution(lent=3)]))
 
 
 async def shared(server: Server, count: int) -> str:

@@ -47,10 +47,8 @@ class Session(OpenSession):
 
 @pytest_asyncio.fixture
 async def session(channel: grpc.aio.Channel) -> AsyncIterator[Session]:
-    opened = Session(channel)
-    await opened.open()
-    yield opened
-    await opened.stream.done_writing()
+    async with Session(channel) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -133,14 +131,11 @@ async def test_lent_memory_needs_a_session(channel: grpc.aio.Channel, descriptor
 async def test_callers_at_a_unix_socket_lend_as_well(services: Services, tmp_path: Path, descriptor: int) -> None:
     path = tmp_path / "grpc.sock"
     server = GrpcServer(services, GrpcOptions(port=0, socket=path), sessions_of(services))
-    async with server, grpc.aio.insecure_channel(f"unix:{path}") as way:
-        session = Session(way)
-        await session.open()
+    async with server, grpc.aio.insecure_channel(f"unix:{path}") as way, Session(way) as session:
         await session.call(TENSORS, "LendMemory", lending(descriptor))
         result, raw = await session.infer(lent=3)
         assert not result.error.message
         assert raw == [ARRAY.tobytes()]
-        await session.stream.done_writing()
 
 
 async def test_what_a_session_lent_goes_with_it(session: Session, services: Services, descriptor: int) -> None:

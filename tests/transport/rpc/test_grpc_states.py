@@ -62,10 +62,8 @@ class Session(OpenSession):
 
 @pytest_asyncio.fixture
 async def session(channel: grpc.aio.Channel) -> AsyncIterator[Session]:
-    opened = Session(channel)
-    await opened.open()
-    yield opened
-    await opened.stream.done_writing()
+    async with Session(channel) as opened:
+        yield opened
 
 
 async def test_states_are_written_by_name_and_read(session: Session) -> None:

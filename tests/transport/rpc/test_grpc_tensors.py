@@ -35,10 +35,8 @@ class Session(OpenSession):
 
 @pytest_asyncio.fixture
 async def session(channel: grpc.aio.Channel) -> AsyncIterator[Session]:
-    opened = Session(channel)
-    await opened.open()
-    yield opened
-    await opened.stream.done_writing()
+    async with Session(channel) as opened:
+        yield opened
 
 
 def header(shape: tuple[int, ...] = (2, 4), **stored: Any) -> types_pb2.TensorHeader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+import pytest_asyncio
+from tests.transport.open_session import Metadata, OpenSession
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, types_pb2
@@ -73,13 +75,11 @@ async def failure(call: Any) -> tuple[str, str]:
     return str(dict(iter(raised.value.trailing_metadata())).get(CODE_METADATA)), str(raised.value.details())
 
 
-async def open_session(channel: grpc.aio.Channel) -> tuple[Any, tuple[tuple[str, str], ...]]:
-    """Open a stream and give it with the metadata that names its session."""
-    stream: Any = channel.stream_stream("/inferwire.v1.InferenceService/Session")()
-    hello = inference_pb2.SessionRequest(hello=inference_pb2.SessionHello(client="test"))
-    await stream.write(hello.SerializeToString())
-    welcome = inference_pb2.SessionResponse.FromString(await stream.read()).welcome
-    return stream, (("inferwire-session", welcome.session_id),)
+@pytest_asyncio.fixture
+async def session(channel: grpc.aio.Channel) -> AsyncIterator[Metadata]:
+    """The metadata that names a session, which is open."""
+    async with OpenSession(channel) as opened:
+        yield opened.metadata
 
 
 async def test_infer_answers_with_outputs_and_timings(client: Client) -> None:
@@ -294,8 +294,7 @@ async def test_models_and_devices_are_listed(client: Client) -> None:
     assert versions.versions["CPU"].description == "fake"
 
 
-async def test_a_model_is_uploaded_compiled_run_and_released(client: Client, channel: grpc.aio.Channel) -> None:
-    stream, session = await open_session(channel)
+async def test_a_model_is_uploaded_compiled_run_and_released(client: Client, session: Metadata) -> None:
     content = b"model" * 1000
     digest = sha256(content).digest()
     header = models_pb2.UploadRequest(header=models_pb2.BlobHeader(sha256=digest, byte_size=5000), chunk=content[:9])
@@ -314,7 +313,6 @@ async def test_a_model_is_uploaded_compiled_run_and_released(client: Client, cha
     release = models_pb2.ReleaseRequest(compiled_ids=[compiled.compiled_id], sha256=[digest])
     await client("ModelService.Release", release, metadata=session)
     assert (await failure(client("InferenceService.Infer", request, metadata=session)))[0] == "MODEL_NOT_FOUND"
-    stream.cancel()
 
 
 async def test_calls_that_need_a_session_say_so(client: Client, channel: grpc.aio.Channel) -> None:
@@ -327,8 +325,7 @@ async def test_calls_that_need_a_session_say_so(client: Client, channel: grpc.ai
     )
 
 
-async def test_bad_uploads_and_sources_are_named(client: Client, channel: grpc.aio.Channel) -> None:
-    stream, session = await open_session(channel)
+async def test_bad_uploads_and_sources_are_named(client: Client, session: Metadata) -> None:
     _, details = await failure(client("ModelService.Upload", [], metadata=session))
     assert details == "the upload's first message has no header, expected the blob's hash and size"
     header = models_pb2.UploadRequest(header=models_pb2.BlobHeader(sha256=bytes(32), byte_size=5))
@@ -338,7 +335,6 @@ async def test_bad_uploads_and_sources_are_named(client: Client, channel: grpc.a
     source = models_pb2.ModelSource(reshape={"x": types_pb2.PartialShape(dimensions=[dimension])})
     _, details = await failure(client("ModelService.Read", models_pb2.ReadRequest(source=source), metadata=session))
     assert "port 'x' is to have a dimension of 3 to 2" in details
-    stream.cancel()
 
 
 def test_the_default_port_is_the_documented_one() -> None:
