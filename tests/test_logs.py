@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+from tests.clock import Clock
+
 from inferwire_server.logs import UnsentTraces
 
 EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
@@ -36,15 +38,6 @@ structlog.get_logger().warning("model failed", model="digits", version="1", devi
 """
 
 
-class Clock:
-    """A clock that goes on when a test says so."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_traces_that_cannot_be_sent_are_one_line_that_names_the_variable() -> None:
     done = subprocess.run((sys.executable, "-c", PROGRAM), capture_output=True, text=True, check=True)
     assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == [
@@ -57,8 +50,8 @@ def test_they_are_told_again_after_a_minute() -> None:
     clock = Clock()
     few = UnsentTraces(clock)
     told: list[bool] = []
-    for now in (100.0, 159.0, 160.0, 161.0, 220.0):
-        clock.now = now
+    for passed_s in (0, 59, 1, 1, 59):
+        clock.now += passed_s
         told.append(few.filter(logging.LogRecord(EXPORTER, logging.WARNING, "", 0, "100% lost", (), None)))
     assert told == [True, False, True, False, True]
 

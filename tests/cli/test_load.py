@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.clock import Clock
 
 import inferwire as ov
 from inferwire.errors import QueueFull, ServerUnavailable
@@ -27,15 +28,6 @@ from inferwire_cli.bench.measure import measure
 from inferwire_cli.bench.report import bar_lines
 from inferwire_cli.http_address import HttpAddress, http_address
 from inferwire_cli.terminal import CommandError, MisuseError
-
-
-class Clock:
-    """Time that a test moves."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def port(name: str, element_type: ov.Type, shape: Any) -> PortDescription:
@@ -52,9 +44,9 @@ def test_time_is_spent_as_it_goes_and_a_stop_ends_all() -> None:
     clock = Clock()
     budget = Budget(None, 10.0, clock)
     assert budget.take()
-    clock.now = 4.0
+    clock.now += 4.0
     assert (budget.done, budget.elapsed_s) == (0.4, 4.0)
-    clock.now = 10.0
+    clock.now += 6.0
     assert not budget.take()
     unbounded = Budget(None, 10.0, Clock())
     unbounded.stop()

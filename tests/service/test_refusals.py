@@ -6,21 +6,13 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from structlog.testing import capture_logs
+from tests.clock import Clock
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
 from inferwire_server.service.refusals import Interface, Refusals
 
 NO_KEY = ServingError(Code.UNAUTHENTICATED, "no key")
-
-
-class Clock:
-    """A clock that goes on when a test says so."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def addresses(logged: Sequence[MutableMapping[str, Any]]) -> list[str]:

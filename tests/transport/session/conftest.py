@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import uvloop
-from tests.transport.session.driven import Clock
+from tests.clock import Clock
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

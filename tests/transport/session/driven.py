@@ -24,15 +24,6 @@ MOST_BYTES = 1 << 20
 """The largest message that sessions of these tests take."""
 
 
-class Clock:
-    """A clock that advances when the test tells it to."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def execution(execution_id: int, model: str = "echo", rows: int = 1) -> pb.Execution:
     header = types_pb2.TensorHeader(name="x", element_type=types_pb2.ELEMENT_TYPE_F32, shape=(rows, 4))
     return pb.Execution(ids=[execution_id], target=pb.Target(served=model), inputs=[header])

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.certificates import Authority
+from tests.clock import Clock
 from tests.transport.session.carriers import Ended, SocketStream
-from tests.transport.session.driven import Clock, execution, row
+from tests.transport.session.driven import execution, row
 from tests.waiting import LIMIT_S
 
 from inferwire_proto.frames import Kind

@@ -16,9 +16,10 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
+from tests.clock import Clock
 from tests.low_water import be_from_elsewhere, mark_beyond
 from tests.transport.session.carriers import Ended, GrpcStream, SocketStream, joined
-from tests.transport.session.driven import MOST_BYTES, Clock, execution, row
+from tests.transport.session.driven import MOST_BYTES, execution, row
 from tests.waiting import LIMIT_S, until
 
 from inferwire_proto import frames

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
+from tests.clock import Clock
 from tests.transport.session.carriers import joined
-from tests.transport.session.driven import MOST_BYTES, Clock, Driven, Recorded, execution, row
+from tests.transport.session.driven import MOST_BYTES, Driven, Recorded, execution, row
 from tests.waiting import a_turn
 
 from inferwire_proto import frames
