@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-import tritonclient.http
-from tests.plain_http import plain_client
+from tests.plain_http import plain_client, with_triton
 from tests.transport.conftest import plain
 from tritonclient.utils import InferenceServerException
 
@@ -64,16 +62,8 @@ def settings(tmp_path: Path, allowed: bool) -> Settings:
     return Settings(model_repository=tmp_path / "models", allow_log_settings=allowed)
 
 
-async def over_http(address: str, use: Callable[[Any], Any]) -> Any:
-    def run() -> Any:
-        with tritonclient.http.InferenceServerClient(address) as client:
-            return use(client)
-
-    return await asyncio.to_thread(run)
-
-
 async def test_the_settings_are_those_of_the_log_level(rpc: Any, rest_address: str) -> None:
-    assert await over_http(rest_address, lambda client: client.get_log_settings()) == INFO
+    assert await with_triton(rest_address, lambda client: client.get_log_settings()) == INFO
     over_grpc = (await rpc.get_log_settings(as_json=True))["settings"]
     assert {name: next(iter(value.values())) for name, value in over_grpc.items()} == INFO
 
@@ -92,7 +82,7 @@ async def test_the_settings_are_those_of_the_log_level(rpc: Any, rest_address: s
 async def test_levels_are_changed(rpc: Any, rest_address: str, changes: dict[str, Any], level: int) -> None:
     given = INFO | {name: value for name, value in changes.items() if value is not None}
     given["log_verbose_level"] = int(level == logging.DEBUG)
-    assert await over_http(rest_address, lambda client: client.update_log_settings(changes)) == given
+    assert await with_triton(rest_address, lambda client: client.update_log_settings(changes)) == given
     assert logging.getLogger().level == level
     logging.getLogger().setLevel(logging.INFO)
     answer = plain(await rpc.update_log_settings(changes, as_json=True))
@@ -117,7 +107,7 @@ async def test_what_cannot_be_set_is_said(
     channel: grpc.aio.Channel, rest_address: str, changes: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InferenceServerException) as refused:
-        await over_http(rest_address, lambda client: client.update_log_settings(changes))
+        await with_triton(rest_address, lambda client: client.update_log_settings(changes))
     assert sentence in str(refused.value)
     assert refused.value.status() == "400"
     request = pb.LogSettingsRequest()
@@ -136,19 +126,19 @@ async def test_what_cannot_be_set_is_said(
 async def test_the_log_is_the_operator_s_unless_it_is_allowed(rpc: Any, rest_address: str) -> None:
     with pytest.raises(InferenceServerException, match="start the server with --allow-log-settings"):
         await rpc.update_log_settings({"log_info": False})
-    assert await over_http(rest_address, lambda client: client.get_log_settings()) == INFO
+    assert await with_triton(rest_address, lambda client: client.get_log_settings()) == INFO
     # Without any setting to change, this is how Triton's clients read them, too.
-    assert await over_http(rest_address, lambda client: client.update_log_settings({})) == INFO
+    assert await with_triton(rest_address, lambda client: client.update_log_settings({})) == INFO
     assert (await rpc.update_log_settings({})).settings["log_info"].bool_param
 
 
 @pytest.mark.parametrize("model", ["", "echo"])
 async def test_nothing_is_traced(rpc: Any, rest_address: str, model: str) -> None:
-    assert await over_http(rest_address, lambda client: client.get_trace_settings(model)) == NO_TRACE_IN_JSON
+    assert await with_triton(rest_address, lambda client: client.get_trace_settings(model)) == NO_TRACE_IN_JSON
     over_grpc = (await rpc.get_trace_settings(model, as_json=True))["settings"]
     assert {name: value["value"] for name, value in over_grpc.items()} == NO_TRACE
     off = {"trace_level": ["OFF"], "trace_rate": "1000", "trace_count": None, "trace_file": ""}
-    assert await over_http(rest_address, lambda client: client.update_trace_settings(model, off)) == NO_TRACE_IN_JSON
+    assert await with_triton(rest_address, lambda client: client.update_trace_settings(model, off)) == NO_TRACE_IN_JSON
     await rpc.update_trace_settings(model, off)
 
 
@@ -172,7 +162,7 @@ async def test_a_trace_is_refused(
     rpc: Any, rest_address: str, model: str, given: dict[str, Any], status: int, sentence: str
 ) -> None:
     with pytest.raises(InferenceServerException) as refused:
-        await over_http(rest_address, lambda client: client.update_trace_settings(model, given))
+        await with_triton(rest_address, lambda client: client.update_trace_settings(model, given))
     assert refused.value.status() == str(status)
     assert sentence in str(refused.value)
     with pytest.raises(InferenceServerException) as refused:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import tritonclient.http
+from tests.plain_http import with_triton
 from tritonclient.utils import InferenceServerException
 
 from inferwire_proto.errors import Code
@@ -140,14 +138,6 @@ async def test_the_shape_that_a_model_has_is_no_new_one() -> None:
     assert read({"instance_group": [{"kind": "KIND_GPU"}]}, model)["device"] == "GPU"
 
 
-async def by_http(address: str, use: Callable[[Any], Any]) -> Any:
-    def run() -> Any:
-        with tritonclient.http.InferenceServerClient(address) as client:
-            return use(client)
-
-    return await asyncio.to_thread(run)
-
-
 async def test_a_model_is_loaded_with_a_configuration_until_it_is_loaded_anew(
     rpc: Any, rest_address: str, composition: Composition
 ) -> None:
@@ -169,9 +159,9 @@ async def test_a_model_is_loaded_with_a_configuration_until_it_is_loaded_anew(
         current["instance_group"][0]["count"] = 5
         client.load_model("echo", config=json.dumps(current))
 
-    await by_http(rest_address, change)
+    await with_triton(rest_address, change)
     assert now() == (5, False)
-    await by_http(rest_address, lambda client: client.load_model("echo", config=json.dumps(changed)))
+    await with_triton(rest_address, lambda client: client.load_model("echo", config=json.dumps(changed)))
     assert now() == (3, True)
 
 
@@ -191,7 +181,7 @@ async def test_a_configuration_sets_no_property_of_the_operator_s(rpc: Any, rest
     config = json.dumps({"parameters": {"CACHE_DIR": {"string_value": "/x"}}})
     for load in (
         rpc.load_model("echo", config=config),
-        by_http(rest_address, lambda client: client.load_model("echo", config=config)),
+        with_triton(rest_address, lambda client: client.load_model("echo", config=config)),
     ):
         with pytest.raises(InferenceServerException, match="property CACHE_DIR is for the server's operator to set"):
             await load
@@ -202,7 +192,7 @@ async def test_files_are_those_of_the_repository(rpc: Any, rest_address: str, by
     files = {"file:1/model.onnx": bytes(byte_size)}
     for bring in (
         rpc.load_model("echo", config="{}", files=files),
-        by_http(rest_address, lambda client: client.load_model("echo", config="{}", files=files)),
+        with_triton(rest_address, lambda client: client.load_model("echo", config="{}", files=files)),
     ):
         with pytest.raises(InferenceServerException) as raised:
             await bring

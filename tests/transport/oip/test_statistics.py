@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import numpy as np
 import pytest
 import tritonclient.grpc
-import tritonclient.http
-from tests.plain_http import plain_client
+from tests.plain_http import plain_client, with_triton
 from tests.transport.conftest import plain
 from tritonclient.utils import InferenceServerException
 
@@ -34,11 +32,8 @@ async def test_both_faces_count_alike(rpc: Any, rest_address: str) -> None:
         await infer(rpc)
     over_grpc = await rpc.get_inference_statistics("echo", as_json=True)
 
-    def over_http() -> Any:
-        with tritonclient.http.InferenceServerClient(rest_address) as client:
-            return client.get_inference_statistics("echo", "1"), client.get_inference_statistics()
-
-    one, every = await asyncio.to_thread(over_http)
+    one = await with_triton(rest_address, lambda client: client.get_inference_statistics("echo", "1"))
+    every = await with_triton(rest_address, lambda client: client.get_inference_statistics())
     (echo,) = one["model_stats"]
     assert (echo["name"], echo["version"], echo["inference_count"], echo["execution_count"]) == ("echo", "1", 3, 3)
     phases = echo["inference_stats"]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import tritonclient.http
 from structlog.testing import capture_logs
-from tests.plain_http import plain_client
+from tests.plain_http import plain_client, with_triton
 
 from inferwire_proto.errors import Code
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
@@ -124,11 +122,10 @@ async def test_control_is_off_unless_it_is_allowed(client: httpx.AsyncClient, ca
 
 
 async def test_triton_s_client_controls_models(client: httpx.AsyncClient) -> None:
-    def control() -> list[Any]:
-        with tritonclient.http.InferenceServerClient(client.base_url.netloc.decode()) as triton:
-            triton.unload_model("m")
-            states = [triton.is_model_ready("m")]
-            triton.load_model("m")
-            return [*states, triton.is_model_ready("m"), triton.get_model_repository_index()]
+    def control(triton: Any) -> list[Any]:
+        triton.unload_model("m")
+        states = [triton.is_model_ready("m")]
+        triton.load_model("m")
+        return [*states, triton.is_model_ready("m"), triton.get_model_repository_index()]
 
-    assert await asyncio.to_thread(control) == [False, True, INDEX]
+    assert await with_triton(client.base_url.netloc.decode(), control) == [False, True, INDEX]

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import tritonclient.http as triton
+from tests.plain_http import with_triton
 from tests.transport.rest.conftest import Rest
 from tritonclient.utils import InferenceServerException
-
-T = Any
-
-
-async def with_client(rest: Rest, use: Callable[[Any], T]) -> T:
-    """Run a program of Triton's blocking client on a thread."""
-
-    def run() -> T:
-        with triton.InferenceServerClient(rest.address) as client:
-            return use(client)
-
-    return await asyncio.to_thread(run)
 
 
 def given(array: np.ndarray[Any, Any], datatype: str, *, binary: bool) -> Any:
@@ -47,7 +34,7 @@ async def test_infer(rest: Rest, *, binary_in: bool, binary_out: bool, compressi
             response_compression_algorithm=compression,
         )
 
-    result = await with_client(rest, use)
+    result = await with_triton(rest.address, use)
     assert np.array_equal(result.as_numpy("y"), array)
     assert result.get_response()["id"] == "r1"
 
@@ -55,7 +42,9 @@ async def test_infer(rest: Rest, *, binary_in: bool, binary_out: bool, compressi
 @pytest.mark.parametrize("binary", [True, False])
 async def test_strings(rest: Rest, *, binary: bool) -> None:
     array = np.array([b"one", "zwölf".encode(), b""], np.object_)
-    result = await with_client(rest, lambda client: client.infer("string", [given(array, "BYTES", binary=binary)]))
+    result = await with_triton(
+        rest.address, lambda client: client.infer("string", [given(array, "BYTES", binary=binary)])
+    )
     assert [bytes(text) for text in result.as_numpy("x_out")] == list(array)
 
 
@@ -63,7 +52,9 @@ async def test_strings(rest: Rest, *, binary: bool) -> None:
 async def test_classes(rest: Rest, *, binary: bool) -> None:
     array = np.array([[1, 0, 7, 2]], np.float32)
     outputs = [triton.InferRequestedOutput("y", binary_data=binary, class_count=2)]
-    result = await with_client(rest, lambda c: c.infer("echo", [given(array, "FP32", binary=True)], outputs=outputs))
+    result = await with_triton(
+        rest.address, lambda c: c.infer("echo", [given(array, "FP32", binary=True)], outputs=outputs)
+    )
     assert result.as_numpy("y").astype("S").tolist() == [b"7.0:2", b"2.0:3"]
 
 
@@ -79,11 +70,11 @@ async def test_what_it_asks_besides(rest: Rest) -> None:
         assert client.get_model_metadata("echo")["inputs"][0]["shape"] == [-1, 4]
         assert client.get_model_config("echo")["max_batch_size"] == 0
 
-    await with_client(rest, use)
+    await with_triton(rest.address, use)
 
 
 async def test_an_error_is_read_as_one(rest: Rest) -> None:
     array = np.zeros((1, 5), np.float32)
     with pytest.raises(InferenceServerException, match=r"has shape \[1,5\], expected \[\?,4\]") as caught:
-        await with_client(rest, lambda client: client.infer("echo", [given(array, "FP32", binary=True)]))
+        await with_triton(rest.address, lambda client: client.infer("echo", [given(array, "FP32", binary=True)]))
     assert caught.value.status() == "400"
