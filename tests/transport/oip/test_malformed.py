@@ -155,6 +155,8 @@ async def test_more_settings_than_anybody_has_are_refused(channel: grpc.aio.Chan
     assert refusal == ("INVALID_ARGUMENT", "there are 5000 settings, expected at most 4096")
 
 
+FORM = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n\r\n'
+
 JSON: list[tuple[bytes, str]] = [
     (b'{"inputs":[{"name":"\\ud800"}]}', "the request is malformed JSON"),
     (b'{"inputs":[{"name":"\xff"}]}', "the request is malformed JSON"),
@@ -164,6 +166,8 @@ JSON: list[tuple[bytes, str]] = [
     (b'{"inputs":[]}\xff\xff', "where binary tensors follow it, Inference-Header-Content-Length says its length"),
     (b"\x89PNG\r\n\x1a\n", "says its length, which is 0 where the body is one tensor's bytes or a picture alone"),
     (b"\xff\xd8\xff\xe0", "says its length, which is 0 where the body is one tensor's bytes or a picture alone"),
+    (FORM + b"{}\r\n--x--\r\n", "a form's parts (multipart/form-data) are not read: the body is the document"),
+    (FORM + b"\x89PNG\r\n\x1a\n\r\n--x--\r\n", "a form's parts (multipart/form-data) are not read"),
     (b'{"inputs":' + b"[" * 90_000, "the request is malformed JSON"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[1e400]}]}', "the request is malformed JSON"),
     (b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[' + b"9" * 5000 + b"]}]}", "malformed JSON"),

@@ -34,6 +34,9 @@ LONGEST_KNOWN = 4096
 
 _MOST_KNOWN = 256
 
+_FORM = b"--"
+"""What a form in parts begins with, before its boundary; no JSON does."""
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
@@ -138,11 +141,16 @@ def _load(document: bytes | memoryview) -> object:
     except orjson.JSONDecodeError as error:
         if error.msg.startswith("Not enough memory"):
             raise MemoryError(error.msg) from error
-        raise invalid_input(f"the request is malformed JSON: {error}{_hint(error)}") from error
+        raise invalid_input(f"the request is malformed JSON: {error}{_hint(document, error)}") from error
 
 
-def _hint(error: orjson.JSONDecodeError) -> str:
-    """Give advice if bytes behind a document, or in the place of one, were read as it, or if it has NaN or Infinity."""
+def _hint(document: bytes | memoryview, error: orjson.JSONDecodeError) -> str:
+    """Give advice if a form, or bytes behind a document or in its place, were read as it, or if it has NaN."""
+    if bytes(document[:2]) == _FORM:
+        return (
+            "; a form's parts (multipart/form-data) are not read: the body is the document itself, or the file with "
+            "Inference-Header-Content-Length: 0"
+        )
     if "after document" in error.msg or "not valid UTF-8" in error.msg:
         return (
             "; where binary tensors follow it, Inference-Header-Content-Length says its length, "
