@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from cyclopts import App, CycloptsError, CycloptsPanel, Parameter, UnusedCliTokensError
+from cyclopts import App, CoercionError, CycloptsError, CycloptsPanel, Parameter, UnusedCliTokensError
 from rich.console import Console
 
 from inferwire_cli.bench import bench
@@ -37,11 +37,16 @@ _INSTEAD = {
 
 
 def _explained(error: CycloptsError) -> Any:
-    """Show what is wrong and whose help to read; for a superfluous word, also what it may have been meant as."""
+    """Show what is wrong and whose help to read; for a superfluous word, also what it may have been meant as.
+
+    Of a switch that is neither on nor off, cyclopts says that the value cannot be converted, and not what could.
+    """
     sentence, commands = str(error), error.command_chain or ()
     if isinstance(error, UnusedCliTokensError) and (words := error.unused_tokens):
         instead = "".join(f"; {_INSTEAD[name]} {words[0]}" for name in commands if name in _INSTEAD)
         sentence = f"unexpected {', '.join(map(repr, words))}{instead}"
+    elif isinstance(error, CoercionError) and error.target_type is bool and (token := error.token):
+        sentence = f"Invalid value for {token.keyword}: expected true or false, got {token.value!r}"
     return CycloptsPanel(f"{sentence}\nSee `{' '.join(('inferwire', *commands))} --help`.")
 
 

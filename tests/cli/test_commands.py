@@ -147,6 +147,7 @@ def test_serve_help_fits_the_terminal(width: int) -> None:
         (("serv",), 'Did you mean "serve"?'),
         (("serve", "--http-port", "77777"), "--http-port"),
         (("serve", "--no-such-flag"), "--no-such-flag"),
+        (("serve", "--watch=on"), "Invalid value for --watch: expected true or false, got 'on'"),
         (("serve", "models"), "unexpected 'models'; models are named by a flag: --model-repository models"),
         (("infer", "m", "a.png"), "unexpected 'a.png'; inputs are named by a flag: -i a.png"),
         (("bench", "m", "a.png"), "unexpected 'a.png'; inputs are named by a flag: -i a.png"),
@@ -196,6 +197,9 @@ def test_a_wrong_environment_variable_is_named() -> None:
     done = inferwire("serve", INFERWIRE_HTTP_PORT="eight")
     assert done.returncode == 2
     assert "INFERWIRE_HTTP_PORT" in done.stderr
+    done = inferwire("serve", INFERWIRE_WATCH="on")
+    assert done.returncode == 2
+    assert "Invalid value for INFERWIRE_WATCH: expected true or false, got 'on'" in done.stderr
 
 
 def test_somebody_elses_missing_package_names_the_extra() -> None:
