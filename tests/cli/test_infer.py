@@ -41,6 +41,13 @@ def test_a_picture_is_sent_as_the_model_takes_it_and_its_classes_are_named(run: 
 def test_a_picture_is_sent_as_it_is_where_the_model_takes_files(run: Run) -> None:
     done = run("infer", "files", "-i", f"image={COFFEE}", "--top", "1")
     assert "espresso (967)" in done.stdout, done.stderr
+    assert done.stderr == ""
+
+
+def test_a_picture_that_is_sent_as_it_is_has_no_mean(run: Run) -> None:
+    done = run("infer", "files", "-i", COFFEE, "--mean", "127", "--scale", "128", "--json")
+    assert done.stderr == "note: without effect: --mean, --scale; no input is a picture that is sent as pixels\n"
+    assert (done.returncode, json.loads(done.stdout)["model"]) == (0, "files")
 
 
 def test_what_is_given_may_begin_with_a_hyphen(run: Run) -> None:

@@ -21,7 +21,7 @@ from inferwire_cli.infer.answers import Answer, as_document, guesses, numbers_of
 from inferwire_cli.infer.elements import as_input
 from inferwire_cli.infer.pictures import PixelOptions, form_of
 from inferwire_cli.infer.show import read_labels, save
-from inferwire_cli.infer.values import assign, notes, read_value
+from inferwire_cli.infer.values import assign, notes, pixel_notes, read_value
 from inferwire_cli.terminal import CommandError, MisuseError
 from inferwire_proto import strings
 
@@ -400,3 +400,15 @@ def test_the_best_come_first_and_only_of_what_counts_the_classes() -> None:
 )
 def test_an_array_is_summed_up(array: Any, said: list[str]) -> None:
     assert list(summary(array)) == said
+
+
+def test_what_would_be_done_to_pixels_is_noted_where_none_are_sent(red: Path, tmp_path: Path) -> None:
+    takes, takes_files = port("a", ov.Type.f32, [1, 3, 2, 2]), port("b", ov.Type.string, [1])
+    options = PixelOptions(mean="1", is_bgr=True)
+    note = "note: without effect: --mean, --bgr; no input is a picture that is sent as pixels"
+    assert pixel_notes([str(red)], [takes_files], options) == [note]
+    assert pixel_notes([str(tmp_path / "a.npy")], [takes], options) == [note]
+    assert pixel_notes([str(tmp_path / "lost.png")], [takes], options) == [note]
+    assert pixel_notes([], [takes], PixelOptions(scale="2")) == [note.replace("--mean, --bgr", "--scale")]
+    assert pixel_notes([f"b={red}", f"a={red}"], [takes, takes_files], options) == []
+    assert pixel_notes([str(red)], [takes_files], PLAIN) == []

@@ -17,7 +17,7 @@ from inferwire_cli.files import check_target, write_whole
 from inferwire_cli.infer.answers import Answer, as_document, guesses, lines, numbers_of
 from inferwire_cli.infer.elements import Array, as_input
 from inferwire_cli.infer.pictures import PixelOptions
-from inferwire_cli.infer.values import notes, read_inputs, require_all
+from inferwire_cli.infer.values import notes, pixel_notes, read_inputs, require_all
 from inferwire_cli.named_model import named_model
 from inferwire_cli.named_server import NamedServer, named_server
 from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console
@@ -51,7 +51,7 @@ def _show(wanted: Wanted, server: NamedServer) -> None:
         served_labels = () if wanted.labels else calls.labels(wanted.name, wanted.version)
     labels = read_labels(wanted.labels) if wanted.labels else served_labels
     ports = model.description.inputs
-    for note in notes(wanted.inputs, ports):
+    for note in (*notes(wanted.inputs, ports), *pixel_notes(wanted.inputs, ports, wanted.pixels)):
         new_console(stderr=True).print(note, soft_wrap=True)
     values = read_inputs(wanted.inputs, ports, wanted.pixels)
     require_all(values, ports, wanted.name)

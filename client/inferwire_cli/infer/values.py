@@ -69,6 +69,23 @@ def notes(given: Sequence[str], ports: Sequence[PortDescription]) -> list[str]:
     return noted
 
 
+def pixel_notes(given: Sequence[str], ports: Sequence[PortDescription], options: PixelOptions) -> list[str]:
+    """Note which options on pixels are without effect, as no input is a picture that is sent as pixels.
+
+    Raises:
+        MisuseError: For an input that is not named, or given twice.
+    """
+    options_by_flag = {"--mean": options.mean, "--scale": options.scale, "--bgr": options.is_bgr}
+    flags = ", ".join(flag for flag, option in options_by_flag.items() if option)
+    if not flags or any(_is_sent_as_pixels(text, ports[at]) for at, text in assign(given, ports).items()):
+        return []
+    return [f"note: without effect: {flags}; no input is a picture that is sent as pixels"]
+
+
+def _is_sent_as_pixels(text: str, port: PortDescription) -> bool:
+    return port.element_type != Type.string and Path(text).suffix.lower() in SUFFIXES and _is_file(text)
+
+
 def _missing_file(text: str) -> str:
     """Name what is missing where a text ends as the files do that are read; empty if nothing is."""
     ends_as_files = text.lower().endswith((*SUFFIXES, ".npy", ".json"))
@@ -117,7 +134,7 @@ def read_value(text: str, port: PortDescription, options: PixelOptions) -> Array
         return _fitted(_from_json_file(path, port), port)
     if is_text:
         return _fitted(_from_any_file(path), port)
-    if path.suffix.lower() in SUFFIXES:
+    if _is_sent_as_pixels(text, port):
         return read_picture(path, port, options)
     raise CommandError(f"{path} is no picture, .npy or .json file, which input '{port.oip_name}' would take")
 
