@@ -193,6 +193,14 @@ def test_another_type_is_refused_where_openvino_misreads_it(server_address: str,
         request.set_input_tensors(rows(inferwire, 1, 2))
 
 
+def test_what_are_no_tensors_are_told_by_their_type(runtime: Any, request_of: Any) -> None:
+    """Lists of a picture's numbers would make a text of megabytes."""
+    pictures = [rows(runtime.ov, 1)[0], [[0.5] * 100_000]]
+    with pytest.raises(RuntimeError, match=r"Unable to cast .*<class 'list'>") as refusal:
+        request_of("two").set_input_tensors(pictures)
+    assert len(str(refusal.value)) < 500
+
+
 def test_a_vector_is_a_list_of_tensors(runtime: Any) -> None:
     ov = runtime.ov
     vector = ov.TensorVector(rows(ov, 1, 2))

@@ -321,10 +321,10 @@ class TensorAccess(Unpicklable):
         ):
             raise incompatible(function, *_BATCHES, invoked=invoked, keywords=keywords)
         items: list[Memory] = []
-        for each in map(as_tensor, cast("list[object]", tensors)):
-            if each is None:
-                raise RuntimeError(f"Unable to cast the items of {tensors!r} to ov::Tensor")
-            items.append(each.memory)
+        for each in cast("list[object]", tensors):
+            if (tensor := as_tensor(each)) is None:
+                raise RuntimeError(f"Unable to cast Python instance of type {type(each)} to ov::Tensor")
+            items.append(tensor.memory)
         return (given[0] if len(given) == 2 else None), items
 
     def _input_of_batch(self, key: str | Port) -> ModelPort:
