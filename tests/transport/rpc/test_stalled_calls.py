@@ -167,10 +167,10 @@ async def test_an_answer_that_its_caller_does_not_take_is_not_kept() -> None:
     peer = RawPeer(Method(large))
     peer.takes_data = False
     number = peer.begin(data=framed(b""), end=True)
-    await until(lambda: peer.connection.streams.unsent > 0)
+    await until(lambda: peer.connection.outflow.unsent > 0)
     wait(peer)
     check_is_told(await peer.end_of(number), NOTHING_TAKEN)
-    assert (peer.running, peer.connection.streams.unsent) == (IDLE, 0)
+    assert (peer.running, peer.connection.outflow.unsent) == (IDLE, 0)
     assert not peer.connection.streams.open
 
 
@@ -196,11 +196,11 @@ async def test_a_call_that_writes_to_who_does_not_take_it_is_cancelled(*, shows_
     peer = RawPeer(Method(writer, is_keyless=True), Guard(Drain(), Refusals(), access))
     peer.takes_data = False
     number = peer.begin(data=framed(b""), end=True)
-    await until(lambda: peer.connection.streams.unsent > 0)
+    await until(lambda: peer.connection.outflow.unsent > 0)
     wait(peer)
     check_is_told(await peer.end_of(number), NOTHING_TAKEN)
     await until(lambda: peer.running == IDLE)
-    assert (writer.cancelled, peer.connection.streams.unsent) == (1, 0)
+    assert (writer.cancelled, peer.connection.outflow.unsent) == (1, 0)
 
 
 async def test_what_is_told_soon_anyway_is_told_so(method: Counted) -> None:

@@ -27,6 +27,8 @@ class Outflow:
     """The way out that a connection's streams share. They send in turns if there is not room for all.
 
     Attributes:
+        unsent: How many bytes of data wait for the peer to take them, on all streams together.
+        on_fewer: What is called when fewer of them wait than before.
         window: How many bytes of data the peer takes now, on all streams together.
         initial_window: How many it takes on a new stream.
         most_frame_bytes: How many it takes in a frame.
@@ -42,7 +44,9 @@ class Outflow:
         "initial_window",
         "is_paused",
         "most_frame_bytes",
+        "on_fewer",
         "owes_size_update",
+        "unsent",
         "window",
     )
 
@@ -50,6 +54,8 @@ class Outflow:
         self._write = write
         self._gathered: list[Piece] | None = None
         self._waiting: OrderedDict[Waiting, None] = OrderedDict()
+        self.unsent = 0
+        self.on_fewer: Callable[[], object] | None = None
         self.window = self._allowed = frames.DEFAULT_WINDOW
         self.initial_window = frames.DEFAULT_WINDOW
         self.most_frame_bytes = frames.SMALLEST_MAX_FRAME
@@ -112,6 +118,12 @@ class Outflow:
     def forget(self, stream: Waiting) -> None:
         """Have a stream send no more."""
         self._waiting.pop(stream, None)
+
+    def count_fewer(self, size: int) -> None:
+        """Record that so many bytes of data do not wait any more: they are sent, or never will be."""
+        self.unsent -= size
+        if self.on_fewer is not None:
+            self.on_fewer()
 
     def flush(self) -> None:
         """Let the streams that wait send what the peer takes, a frame each in turn.

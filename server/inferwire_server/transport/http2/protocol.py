@@ -211,7 +211,7 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
     @property
     def due_bytes(self) -> int:
         """How many bytes the peer has not taken: they wait for its window, in the transport or in the system."""
-        return self._connection.streams.unsent + self._unread_bytes
+        return self._connection.outflow.unsent + self._unread_bytes
 
     @property
     def answers_due(self) -> int:

@@ -53,6 +53,7 @@ class Stream:
     Attributes:
         id: Its number.
         receiver: What takes its events.
+        outflow: The way out that it shares with the connection's other streams.
         window: How many bytes of data the peer takes now.
         credit: How many bytes the peer may send now.
         unsent: How many bytes of data wait for the peer to take them.
@@ -66,7 +67,6 @@ class Stream:
     __slots__ = (
         "_allowed",
         "_on_over",
-        "_outflow",
         "_queue",
         "_trailers",
         "announced",
@@ -75,6 +75,7 @@ class Stream:
         "id",
         "is_over",
         "limit",
+        "outflow",
         "receiver",
         "sent_at",
         "unsent",
@@ -92,7 +93,7 @@ class Stream:
         self.unsent = self.sent_at = 0
         self.has_peer_ended = False
         self.is_over = False
-        self._outflow = outflow
+        self.outflow = outflow
         self._on_over = on_over
         self._queue: deque[Piece] | None = None
         self._trailers: bytes | None = None
@@ -117,15 +118,15 @@ class Stream:
 
     def answer(self, headers: bytes, pieces: Sequence[Piece], size: int, trailers: bytes) -> None:
         """Send a whole answer: headers, data of so many bytes, trailers. The stream is over with it."""
-        if size > self.window or not self._outflow.has_room(size):
+        if size > self.window or not self.outflow.has_room(size):
             self.start(headers)
             self.write(pieces, size)
             self.finish(trailers)
             return
         self.window -= size
-        self._outflow.window -= size
+        self.outflow.window -= size
         number = self.id
-        self._outflow.emit(
+        self.outflow.emit(
             frames.head(HEADERS, END_HEADERS, number, len(headers)),
             headers,
             frames.head(DATA, 0, number, size),
@@ -137,7 +138,7 @@ class Stream:
 
     def start(self, headers: bytes) -> None:
         """Send the headers of an answer."""
-        self._outflow.emit_headers(self.id, 0, headers)
+        self.outflow.emit_headers(self.id, 0, headers)
 
     def write(self, pieces: Sequence[Piece], size: int) -> None:
         """Send data of `size` bytes, or have it wait."""
@@ -145,8 +146,9 @@ class Stream:
             self._queue = deque()
         self._queue.extend([memoryview(piece) for piece in pieces if len(piece)])
         self.unsent += size
-        self._outflow.wait(self)
-        self._outflow.flush()
+        self.outflow.unsent += size
+        self.outflow.wait(self)
+        self.outflow.flush()
 
     def finish(self, trailers: bytes) -> None:
         """Send trailers once all data is sent. The stream is over with them."""
@@ -173,19 +175,20 @@ class Stream:
         if more > 0 and not self.has_peer_ended and not self.is_over:
             self.credit += more
             self._allowed += more
-            self._outflow.emit(frames.window_update(self.id, more))
+            self.outflow.emit(frames.window_update(self.id, more))
 
     def send_some(self) -> bool:
         """Send a frame of the data that waits, if the peer takes it; say whether it would take more on this stream."""
-        room = min(self.window, self._outflow.window, self._outflow.most_frame_bytes, self.unsent)
+        room = min(self.window, self.outflow.window, self.outflow.most_frame_bytes, self.unsent)
         if room <= 0 or self._queue is None:
             return False
         pieces = _taken(self._queue, room)
         self.window -= room
-        self._outflow.window -= room
+        self.outflow.window -= room
         self.unsent -= room
-        self.sent_at = self._outflow.sent
-        self._outflow.emit(frames.head(DATA, 0, self.id, room), *pieces)
+        self.outflow.count_fewer(room)
+        self.sent_at = self.outflow.sent
+        self.outflow.emit(frames.head(DATA, 0, self.id, room), *pieces)
         if not self.unsent:
             if self._trailers is not None:
                 self._finish(self._trailers)
@@ -199,12 +202,12 @@ class Stream:
         self.receiver.take_end()
 
     def _reset(self, code: ErrorCode) -> None:
-        self._outflow.emit(frames.rst_stream(self.id, code))
+        self.outflow.emit(frames.rst_stream(self.id, code))
         self.has_peer_ended = True
         self._over()
 
     def _finish(self, trailers: bytes) -> None:
-        self._outflow.emit_headers(self.id, END_STREAM, trailers)
+        self.outflow.emit_headers(self.id, END_STREAM, trailers)
         self._over()
 
     def _over(self) -> None:
@@ -214,8 +217,10 @@ class Stream:
     def _let_go(self) -> None:
         self.is_over = True
         self._queue = None
-        self.unsent = 0
-        self._outflow.forget(self)
+        unsent, self.unsent = self.unsent, 0
+        if unsent:
+            self.outflow.count_fewer(unsent)
+        self.outflow.forget(self)
         if self.limit is not None:
             self.limit.cancel()
 

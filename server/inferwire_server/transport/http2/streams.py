@@ -39,11 +39,6 @@ class Streams:
         return f"<Streams: {len(self.open)} open, {len(self._unheard)} half open>"
 
     @property
-    def unsent(self) -> int:
-        """How many bytes of data wait for the peer to take them."""
-        return sum(stream.unsent for stream in self.open.values())
-
-    @property
     def ending(self) -> int:
         """How many are complete but for the peer, which has not taken all of their answers."""
         return sum(stream.is_ending for stream in self.open.values())

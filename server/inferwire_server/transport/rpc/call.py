@@ -15,6 +15,7 @@ from inferwire_server.transport.connection_age import Age
 from inferwire_server.transport.http2.frames import ErrorCode
 from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
+from inferwire_server.transport.rpc.fetching import FetchTurns
 from inferwire_server.transport.rpc.inbox import Inbox
 from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES, Packed
 from inferwire_server.transport.rpc.methods import Guard, Method
@@ -38,6 +39,7 @@ class CallSurroundings:
         peer: Who is at the other end.
         caller: Who it is for turns among callers.
         age: The connection's.
+        fetching: The turns of those that fetch what is kept.
         calls: The calls that have not ended, also those that their caller has given up.
     """
 
@@ -47,6 +49,7 @@ class CallSurroundings:
     most_header_bytes: int
     caller: Caller = field(default_factory=of_connection)
     age: Age = field(default_factory=Age)
+    fetching: FetchTurns = field(default_factory=FetchTurns)
     calls: set[RpcCall] = field(default_factory=set["RpcCall"])
 
 
@@ -214,7 +217,11 @@ class RpcCall:
         try:
             if isinstance(message, Packed):
                 message = await self._inbox.unpack(message)
-            self._answer(await self._method.call(message, self))
+            if self._method.is_fetching:
+                async with self._around.fetching.turn(self._stream.outflow):
+                    self._answer(await self._method.call(message, self))
+            else:
+                self._answer(await self._method.call(message, self))
         except asyncio.CancelledError:
             self._fail(self._why_cancelled)
         except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong

@@ -60,6 +60,7 @@ class Service:
         keyless: Calls of one message that need no key, where others need one. A caller that shows none is answered as
             if its message were empty.
         keeping: Calls whose callers own something at this server from then on: their connections never become old.
+        fetching: Calls that fetch what is kept here: those of a connection take turns.
         is_mirror: Whether its callers are told OpenVINO's errors as openvino raises them, with places in its sources.
     """
 
@@ -67,6 +68,7 @@ class Service:
     calls: object
     keyless: frozenset[str] = frozenset()
     keeping: frozenset[str] = frozenset()
+    fetching: frozenset[str] = frozenset()
     is_mirror: bool = True
 
     @property
@@ -84,12 +86,14 @@ class Method:
         is_keyless: Whether a call needs no key. A caller that shows none is answered as if its message were empty; a
             method that takes a stream checks by itself who calls.
         keeps_connection: Whether the connection that a call came on never becomes old.
+        is_fetching: Whether a call fetches what is kept here, and waits for its turn among those of its connection.
     """
 
     call: RawCall
     takes_stream: bool = False
     is_keyless: bool = False
     keeps_connection: bool = False
+    is_fetching: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +133,16 @@ def methods_of(
             call = around(method.full_name, _unary(call))
         if join_trace is not None and not method.client_streaming:
             call = _traced(call, join_trace)
-        is_keyless, keeps_connection = method.name in service.keyless, method.name in service.keeping
-        yield path_of(method.full_name), Method(call, method.client_streaming, is_keyless, keeps_connection)
+        yield (
+            path_of(method.full_name),
+            Method(
+                call,
+                method.client_streaming,
+                is_keyless=method.name in service.keyless,
+                keeps_connection=method.name in service.keeping,
+                is_fetching=method.name in service.fetching,
+            ),
+        )
 
 
 def path_of(full_name: str) -> str:

@@ -38,10 +38,21 @@ def offered(services: Services, sockets: SocketSessions, max_message_bytes: int)
             is_mirror=False,
         ),
         Service(
-            inference_pb2.DESCRIPTOR.services_by_name["InferenceService"], inference, keeping=frozenset({"Session"})
+            inference_pb2.DESCRIPTOR.services_by_name["InferenceService"],
+            inference,
+            keeping=frozenset({"Session"}),
+            fetching=frozenset({"GetResult"}),
         ),
-        Service(states_pb2.DESCRIPTOR.services_by_name["StateService"], StateCalls(services, max_message_bytes)),
-        Service(tensors_pb2.DESCRIPTOR.services_by_name["TensorService"], TensorCalls(services, max_message_bytes)),
+        Service(
+            states_pb2.DESCRIPTOR.services_by_name["StateService"],
+            StateCalls(services, max_message_bytes),
+            fetching=frozenset({"GetStates"}),
+        ),
+        Service(
+            tensors_pb2.DESCRIPTOR.services_by_name["TensorService"],
+            TensorCalls(services, max_message_bytes),
+            fetching=frozenset({"GetTensor"}),
+        ),
         Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
         Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),
     ]
