@@ -428,6 +428,25 @@ def test_states_are_checked_to_their_bytes(name: str, tensor: Tensor, message: s
     assert caught.value.message.startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ((), None),
+        (("c", "h"), None),
+        (("h", "x"), "model 'm' has no state 'x', expected one of 'h', 'c'"),
+        (("h", "c", "h"), "state 'h' of model 'm' is named twice"),
+    ],
+)
+def test_each_state_is_named_once(names: tuple[str, ...], message: str | None) -> None:
+    model = replace(a_model(), states=("h", "c"))
+    if message is None:
+        model.check_state_names(names)
+        return
+    with pytest.raises(ServingError) as caught:
+        model.check_state_names(names)
+    assert (caught.value.code, caught.value.message) == (Code.INVALID_INPUT, message)
+
+
 @given(st.sampled_from(SIZED), SHAPES.filter(lambda shape: 0 in shape))
 def test_a_tensor_without_elements_has_no_bytes(element_type: ElementType, shape: tuple[int, ...]) -> None:
     assert content_refusal(Tensor(element_type, shape, b"")) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ from inferwire_server.core.scheduling.job import Transform, Transforms
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
 from inferwire_server.core.tensors import Tensor
-from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS, translate, translated
 from inferwire_server.openvino_backend.graphs import Graph, Graphs
 from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime, view_of
@@ -110,13 +110,13 @@ class OpenVinoSlot:
         variables = {variable.name: variable for variable in self._request.query_state()}
         match states:
             case ReadStates(names):
-                return tuple(_state(_named(variables, name)) for name in names or self._spec.states)
+                return tuple(_state(variables[name]) for name in names or self._spec.states)
             case WriteStates(values):
                 for name, tensor in values:
-                    _named(variables, name).state = to_runtime(tensor)
+                    variables[name].state = to_runtime(tensor)
             case ResetStates(names):
                 for name in names or self._spec.states:
-                    _named(variables, name).reset()
+                    variables[name].reset()
         return ()
 
     def _may_fail(self, inputs: Sequence[Tensor]) -> bool:
@@ -238,12 +238,6 @@ class _KeptInput:
         self.shape = like.shape
         self.runtime = ov.Tensor(getattr(ov.Type, like.element_type.name), ov.Shape(like.shape))
         self.content = self.runtime.data.reshape(-1).view(np.uint8).data
-
-
-def _named(variables: Mapping[str, Any], name: str) -> Any:
-    if name not in variables:
-        raise invalid_input(f"the model has no state '{name}', expected one of {', '.join(variables)}")
-    return variables[name]
 
 
 def _state(variable: Any) -> Tensor:

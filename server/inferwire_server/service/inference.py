@@ -125,8 +125,8 @@ class InferenceService:
         """Read, write or reset the states of a sequence, behind what was submitted to it before; give the ended job.
 
         Raises:
-            ServingError: INVALID_INPUT for a model without states, and for values that they cannot have;
-                SEQUENCE_NOT_FOUND; what became of it later is in the job.
+            ServingError: INVALID_INPUT for a model without states, for names of none or of one twice, and for values
+                that they cannot have; SEQUENCE_NOT_FOUND; what became of it later is in the job.
         """
         self._require_open()
         model = self._models.resolve(target)
@@ -134,6 +134,8 @@ class InferenceService:
             raise invalid_input(f"model '{model.name}' keeps no states")
         if isinstance(states, WriteStates):
             model.spec.check_states(states.values)
+        else:
+            model.spec.check_state_names(states.names)
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         prepared = Prepared(model, Submission(Work((), (), states), model.priority))
         job = self._submit(prepared, sequence, lambda _: end.done() or end.set_result(None))

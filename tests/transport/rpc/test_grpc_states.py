@@ -54,8 +54,8 @@ class Session(OpenSession):
             STATES, "SetStates", states_pb2.SetStatesRequest(target=TARGET, sequence=of, states=headers, raw=raw)
         )
 
-    async def read(self) -> dict[str, bytes]:
-        request = states_pb2.GetStatesRequest(target=TARGET, sequence=inference_pb2.Sequence(id=1))
+    async def read(self, *names: str) -> dict[str, bytes]:
+        request = states_pb2.GetStatesRequest(target=TARGET, sequence=inference_pb2.Sequence(id=1), names=names)
         answer = await self.call(STATES, "GetStates", request)
         return {header.name: data for header, data in zip(answer.states, answer.raw, strict=True)}
 
@@ -102,6 +102,25 @@ async def test_what_no_state_can_be_is_refused_and_changes_none(
     assert dict(iter(caught.value.trailing_metadata() or ())).get(CODE_METADATA) == "INVALID_INPUT"
     assert sentence in str(caught.value.details())
     assert await session.read() == {"count": SEVEN, "other": bytes(4)}
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (("count", "none"), "model 'counts' has no state 'none', expected one of 'count', 'other'"),
+        (("count", "count"), "state 'count' of model 'counts' is named twice"),
+    ],
+)
+async def test_a_name_of_no_state_or_of_one_twice_is_refused_and_resets_none(
+    session: Session, names: tuple[str, ...], sentence: str
+) -> None:
+    await session.write(("count", "f32", [1], SEVEN), start=True)
+    reset = states_pb2.ResetStatesRequest(target=TARGET, sequence=inference_pb2.Sequence(id=1), names=names)
+    for refused in (session.read(*names), session.call(STATES, "ResetStates", reset)):
+        with pytest.raises(grpc.aio.AioRpcError, match=sentence) as caught:
+            await refused
+        assert dict(iter(caught.value.trailing_metadata() or ())).get(CODE_METADATA) == "INVALID_INPUT"
+    assert await session.read("count") == {"count": SEVEN}
 
 
 async def test_states_that_are_refused_start_no_sequence(session: Session, composition: Composition) -> None:
