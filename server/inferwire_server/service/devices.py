@@ -10,6 +10,7 @@ from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.engine.engine import Engine
 from inferwire_server.errors import ServingError
 from inferwire_server.service.forbidden_properties import refuse_forbidden
+from inferwire_server.service.names import check_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class DeviceService:
         Raises:
             ServingError: INVALID_INPUT or UNSUPPORTED_TYPE with the runtime's reason.
         """
+        check_device(device)
         return await self._engine.reading.run(self._engine.backend.device_property, device, name)
 
     async def check_properties(self, device: str, properties: Properties) -> Properties:
@@ -49,6 +51,7 @@ class DeviceService:
         Raises:
             ServingError: PERMISSION_DENIED, or INVALID_INPUT with the runtime's reason.
         """
+        check_device(device)
         refuse_forbidden(properties)
         return await self._engine.reading.run(self._engine.backend.check_properties, device, properties)
 
@@ -58,7 +61,12 @@ class DeviceService:
         return self._engine.backend.extensions
 
     async def get_versions(self, device: str) -> dict[str, PluginVersion]:
-        """Read the plugin versions behind a device name; none for an unknown one."""
+        """Read the plugin versions behind a device name; none for an unknown one.
+
+        Raises:
+            ServingError: INVALID_INPUT with the runtime's reason.
+        """
+        check_device(device)
         return await self._engine.reading.run(self._engine.backend.versions, device)
 
     async def _full_name(self, device: str) -> str:

@@ -22,6 +22,7 @@ from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
 from inferwire_server.host.blobs import BlobStore
 from inferwire_server.service.forbidden_properties import refuse_forbidden
+from inferwire_server.service.names import check_device
 from inferwire_server.service.values import UploadedModel
 
 
@@ -163,6 +164,7 @@ class UploadService:
         Raises:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
+        check_device(compilation.device)
         refuse_forbidden(compilation.properties)
         async with self._laid_out(session, source) as laid_out:
             options = self._options(compilation)
@@ -180,6 +182,7 @@ class UploadService:
         Raises:
             ServingError: PERMISSION_DENIED, INVALID_INPUT or MODEL_FAILED.
         """
+        check_device(compilation.device)
         refuse_forbidden(compilation.properties)
         device, properties = compilation.device, compilation.properties
         async with self._laid_out(session, source) as laid_out:

@@ -22,6 +22,7 @@ from inferwire_server.settings import Settings
 
 NAME = b"echo"
 SHA256 = sha256(NAME).digest()
+SOURCE = models_pb2.ModelSource(model_sha256=SHA256, suffix=".onnx")
 ECHO = inference_pb2.Target(served="echo")
 
 
@@ -146,6 +147,31 @@ async def test_an_import_may_not_set_what_is_the_operators(client: Client, chann
     request.properties["CACHE_DIR"].string_value = "/somewhere"
     code, details = await failure(client("ModelService.Import", request, metadata=metadata))
     assert (code, details) == ("PERMISSION_DENIED", "property CACHE_DIR is for the server's operator to set")
+
+
+LONG = "HETERO:" + "CPU," * 300
+
+
+@pytest.mark.parametrize(
+    ("call", "request_"),
+    [
+        ("DeviceService.GetProperty", devices_pb2.GetPropertyRequest(device=LONG, name="P")),
+        ("DeviceService.GetVersions", devices_pb2.GetVersionsRequest(device=LONG)),
+        ("DeviceService.CheckProperties", devices_pb2.CheckPropertiesRequest(device=LONG)),
+        ("ModelService.Compile", models_pb2.CompileRequest(source=SOURCE, device=LONG)),
+        ("ModelService.Query", models_pb2.QueryRequest(source=SOURCE, device=LONG)),
+        ("ModelService.Import", models_pb2.ImportRequest(sha256=SHA256, device=LONG)),
+    ],
+)
+async def test_a_device_is_not_looked_for_by_a_long_name(
+    client: Client, channel: grpc.aio.Channel, call: str, request_: Any
+) -> None:
+    _, metadata = await open_session(channel)
+    await upload(client, metadata)
+    assert await failure(client(call, request_, metadata=metadata)) == (
+        "INVALID_INPUT",
+        "the device's name has 1207 characters, expected at most 1024",
+    )
 
 
 class TestUnlessAllowed:
