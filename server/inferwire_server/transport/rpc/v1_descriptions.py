@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from inferwire_proto import added_outputs, port_names, properties
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
@@ -15,6 +16,7 @@ from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec, Shape
 from inferwire_server.errors import ServingError, bug, invalid_input
 from inferwire_server.service.models import Model
 from inferwire_server.service.uploads import UploadedSource
+from inferwire_server.transport.message_limits import FEW
 
 
 def encode_model(model: Model) -> pb.ModelInfo:
@@ -65,12 +67,28 @@ def decode_properties(values: Mapping[str, types_pb2.PropertyValue]) -> dict[str
     """Read the properties to compile a model with.
 
     Raises:
-        ServingError: INVALID_INPUT.
+        ServingError: INVALID_INPUT, also for more values than any device takes: a great many keep the runtime busy for
+            seconds, and Python does nothing else meanwhile.
     """
+    if sum(1 for _ in islice(_each_value(values.values()), FEW + 1)) > FEW:
+        raise invalid_input(f"the properties have more than {FEW} values, expected fewer")
     try:
         return properties.map_from_wire(values)
     except ValueError as error:
         raise invalid_input(f"the properties cannot be read: {error}") from error
+
+
+def _each_value(values: Iterable[types_pb2.PropertyValue]) -> Iterator[types_pb2.PropertyValue]:
+    """Give each of these values, and those within it."""
+    for value in values:
+        yield value
+        match value.WhichOneof("kind"):
+            case "list_value" | "tuple_value" | "set_value" as kind:
+                yield from _each_value(getattr(value, kind).values)
+            case "map_value":
+                yield from _each_value(value.map_value.values.values())
+            case _:
+                pass
 
 
 def decode_source(source: pb.ModelSource, preprocessing: Iterable[pb.Preprocessing]) -> UploadedSource:
