@@ -124,6 +124,19 @@ def test_what_is_no_json_is_refused(text: str) -> None:
         read_override(text, "m", None)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"input": [{}] * (1 << 14)},
+        {"output": [{"dims": [[]] * (1 << 14)}]},
+        {"parameters": {str(number): {"string_value": "x"} for number in range(1 << 14)}},
+    ],
+)
+def test_one_of_more_values_than_any_model_has_is_refused_unread(config: Any) -> None:
+    with pytest.raises(ServingError, match="'m' is no model configuration: it has more than 16384 values, expected"):
+        read(config)
+
+
 async def test_what_a_model_says_of_itself_changes_nothing() -> None:
     for model in (await a_model(), await a_model(device="GPU.1")):
         assert read(describe(model, ("1",)), model) == {"slots": 2, "version_policy": "1", "max_batch": 0}

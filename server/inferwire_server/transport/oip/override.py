@@ -19,6 +19,9 @@ from inferwire_server.open_inference.stubs import model_config_pb2 as pb
 from inferwire_server.service.models import Model
 from inferwire_server.transport.oip.metadata import PLATFORM, dimensions
 
+_MOST_VALUES = 1 << 14
+"""About how many values a configuration may have: until all of them are read, no other call has a turn."""
+
 
 def read_override(text: str, name: str, model: Model | None) -> dict[str, Any]:
     """Read the configuration that a model is to be loaded with, as its `inferwire.toml` would say it.
@@ -63,6 +66,9 @@ def _check(config: pb.ModelConfig, name: str, who: str) -> None:
 def _parse(text: str, name: str) -> tuple[pb.ModelConfig, bool]:
     """Read the message, and whether it says a largest batch: protobuf keeps no difference between 0 and nothing."""
     prefix = f"the config of the load of model '{name}' is no model configuration"
+    # Each value but the first stands behind one of these.
+    if sum(map(text.count, ",[{")) > _MOST_VALUES:
+        raise invalid_input(f"{prefix}: it has more than {_MOST_VALUES} values, expected fewer")
     try:
         document: object = orjson.loads(text)
         if not isinstance(document, dict):
