@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
 
@@ -28,6 +31,19 @@ def checked(message: bytes, limit: int) -> bytes:
     if len(message) > limit:
         raise answer_too_large(len(message), limit)
     return message
+
+
+def joined(header: bytes, buffers: Iterable[raw_fields.Content], limit: int) -> bytes:
+    """Join an answer of inferwire.v1 with its tensors' bytes, which are copied, once its size is checked.
+
+    Raises:
+        ServingError: TOO_LARGE if it does not fit in a message.
+    """
+    pieces = raw_fields.pieces(header, buffers)
+    byte_size = sum([memoryview(piece).nbytes for piece in pieces])
+    if byte_size > limit:
+        raise answer_too_large(byte_size, limit)
+    return b"".join(pieces)
 
 
 def message_too_large(byte_size: int, limit: int) -> ServingError:

@@ -15,7 +15,7 @@ from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.jobs import LONGEST_WAIT_S
 from inferwire_server.service.values import Inference
-from inferwire_server.transport.message_limits import checked
+from inferwire_server.transport.message_limits import joined
 from inferwire_server.transport.rpc.caller import named_session, shown_key
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
@@ -99,4 +99,4 @@ class InferenceCalls:
     def _answer(self, message_type: _Response, job: Job) -> bytes:
         result, buffers = encode_result(job, job.result())
         header = raw_fields.field(message_type.RESULT_FIELD_NUMBER, result)
-        return checked(raw_fields.join(header, buffers), self._max_message_bytes)
+        return joined(header, buffers, self._max_message_bytes)

@@ -12,7 +12,7 @@ from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, W
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import invalid_input
 from inferwire_server.service import Services
-from inferwire_server.transport.message_limits import checked
+from inferwire_server.transport.message_limits import joined
 from inferwire_server.transport.rpc.caller import session_of
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
@@ -42,7 +42,7 @@ class StateCalls:
         ]
         header = pb.GetStatesResponse(states=headers).SerializeToString()
         buffers = [tensor.data for tensor in tensors]
-        return checked(raw_fields.join(header, buffers), self._max_message_bytes)
+        return joined(header, buffers, self._max_message_bytes)
 
     async def set_states(self, data: bytes, context: Context) -> bytes:
         """Replace the tensors of states."""

@@ -11,7 +11,7 @@ from inferwire_server.core.loans import Loan
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import StoredTensor
-from inferwire_server.transport.message_limits import checked
+from inferwire_server.transport.message_limits import joined
 from inferwire_server.transport.rpc.caller import require_same_host, session_of
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
@@ -49,7 +49,7 @@ class TensorCalls:
             element_type=types_pb2.ElementType.ValueType(tensor.element_type.wire), shape=tensor.shape
         )
         response = pb.GetTensorResponse(tensor=header).SerializeToString()
-        return checked(raw_fields.join(response, (tensor.data,)), self._max_message_bytes)
+        return joined(response, (tensor.data,), self._max_message_bytes)
 
     async def lend_memory(self, request: pb.LendMemoryRequest, context: Context) -> pb.LendMemoryResponse:
         """Read a client's memory in place from now on."""
