@@ -411,7 +411,6 @@ def test_a_boolean_is_zero_or_one(data: bytes, is_among_many: bool) -> None:
     [
         ("h", u8(2), None),
         ("c", Tensor(BY_NAME["string"], (1,), b"\1\0\0\0a"), None),
-        ("x", u8(2), "model 'm' has no state 'x', expected one of 'h', 'c'"),
         ("h", u8(2)._replace(data=b""), "state 'h' of model 'm' has 0 bytes, expected 2 for u8[2]"),
         ("h", Tensor(BY_NAME["u8"], (-2, -1), b"ab"), "state 'h' of model 'm' has shape [-2,-1], expected dimensions"),
         ("h", Tensor(BY_NAME["u8"], (0, LONGEST), b""), "state 'h' of model 'm' has shape [0,"),

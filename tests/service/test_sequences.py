@@ -8,13 +8,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from tests.busy_threads import BusyThreads
+from tests.waiting import a_turn
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.states import ReadStates, ResetStates, WriteStates
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import LARGE, Tensor
 from inferwire_server.engine.fake_backend import FakeModel, Gate, count_of, count_state, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.server import Composition
@@ -25,6 +27,7 @@ Leap = Callable[[float], None]
 Counting = Callable[..., AbstractAsyncContextManager["Rig"]]
 
 ROW = Tensor(BY_NAME["f32"], (1, 4), bytes(16))
+LARGE_STATE = Tensor(BY_NAME["string"], (LARGE,), bytes(4 * LARGE))
 MODEL = ServedModel("m")
 
 
@@ -45,6 +48,10 @@ class Rig:
     async def count(self, sequence_id: int | str, session: Session | None = None) -> int:
         job = await self.inference.access_states(MODEL, SequenceCall(sequence_id, session), ReadStates())
         return count_of(job.result()[0])
+
+    async def write(self, sequence_id: int, value: Tensor) -> None:
+        call = SequenceCall(sequence_id, is_start=True)
+        (await self.inference.access_states(MODEL, call, WriteStates((("count", value),)))).result()
 
     @property
     def bound(self) -> int:
@@ -291,6 +298,29 @@ async def test_sequences_of_one_id_on_two_models_are_two_and_are_released_togeth
         assert await rig.count(1, session) == 2
         assert rig.bound == 2
         rig.inference.release_sequences(session, [1])
+        assert rig.bound == 0
+
+
+async def test_large_values_of_states_are_checked_on_a_thread(counting: Counting, threads: BusyThreads) -> None:
+    async with counting() as rig:
+        threads.occupy()
+        write = asyncio.ensure_future(rig.write(1, LARGE_STATE))
+        await a_turn()
+        assert rig.bound == 0
+        await rig.infer(2, is_start=True)
+        threads.leave()
+        await write
+        assert rig.bound == 2
+
+
+async def test_a_model_may_have_gone_when_large_values_are_checked(counting: Counting, threads: BusyThreads) -> None:
+    async with counting() as rig:
+        threads.occupy()
+        write = asyncio.ensure_future(rig.write(1, LARGE_STATE))
+        await a_turn()
+        await rig.inference.drain(0)
+        threads.leave()
+        assert (await refused(write)).code is Code.SHUTTING_DOWN
         assert rig.bound == 0
 
 

@@ -194,34 +194,30 @@ class ModelSpec:
         return tuple(selected)
 
     def check_states(self, values: Iterable[tuple[str, Tensor]]) -> None:
-        """Refuse values that states cannot have.
+        """Refuse values that the states of these names cannot have.
 
         Raises:
-            ServingError: INVALID_INPUT if the model has no state of a name, or a tensor is none of its type and shape.
+            ServingError: INVALID_INPUT if a tensor is none of its type and shape.
         """
         for name, tensor in values:
-            self._check_state(name)
             prefix = f"state '{name}' of model '{self.name}'"
             check_shape(prefix, tensor.shape)
             check_content(prefix, tensor)
 
     def check_state_names(self, names: Iterable[str]) -> None:
-        """Refuse names of states that cannot be read or reset together.
+        """Refuse names of states that cannot be read, written or reset together.
 
         Raises:
             ServingError: INVALID_INPUT if the model has no state of a name, or one is named twice.
         """
         named: set[str] = set()
         for name in names:
-            self._check_state(name)
+            if name not in self.states:
+                known = ", ".join(f"'{state}'" for state in self.states)
+                raise invalid_input(f"model '{self.name}' has no state '{name}', expected one of {known or 'none'}")
             if name in named:
                 raise invalid_input(f"state '{name}' of model '{self.name}' is named twice")
             named.add(name)
-
-    def _check_state(self, name: str) -> None:
-        if name not in self.states:
-            known = ", ".join(f"'{state}'" for state in self.states)
-            raise invalid_input(f"model '{self.name}' has no state '{name}', expected one of {known or 'none'}")
 
     def _index_of_input(self, key: PortKey) -> int:
         index = self._input_index.get(key)

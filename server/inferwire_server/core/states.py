@@ -21,6 +21,11 @@ class WriteStates:
 
     values: tuple[tuple[str, Tensor], ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Which states they are."""
+        return tuple([name for name, _ in self.values])
+
 
 @dataclass(frozen=True, slots=True)
 class ResetStates:

@@ -12,7 +12,7 @@ from inferwire_server.core.callers import Caller
 from inferwire_server.core.scheduling.job import Job, Work
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.states import StateAccess, WriteStates
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import LARGE, Tensor
 from inferwire_server.engine.engine import Engine, Submission
 from inferwire_server.engine.models import Model, model_of
 from inferwire_server.errors import ServingError, invalid_input, shutting_down
@@ -128,14 +128,14 @@ class InferenceService:
             ServingError: INVALID_INPUT for a model without states, for names of none or of one twice, and for values
                 that they cannot have; SEQUENCE_NOT_FOUND; what became of it later is in the job.
         """
-        self._require_open()
-        model = self._models.resolve(target)
-        if not model.spec.states:
-            raise invalid_input(f"model '{model.name}' keeps no states")
+        model = self._keeping_states(target, states)
         if isinstance(states, WriteStates):
-            model.spec.check_states(states.values)
-        else:
-            model.spec.check_state_names(states.names)
+            if sum([tensor.byte_size for _, tensor in states.values]) > LARGE:
+                await asyncio.to_thread(model.spec.check_states, states.values)
+                # It may have been loaded anew meanwhile.
+                model = self._keeping_states(target, states)
+            else:
+                model.spec.check_states(states.values)
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         prepared = Prepared(model, Submission(Work((), (), states), model.priority))
         job = self._submit(prepared, sequence, lambda _: end.done() or end.set_result(None))
@@ -235,6 +235,15 @@ class InferenceService:
             timeout_s = model.time_limit_s
         submission = Submission(work, wanted.priority or model.priority, timeout_s, None, received_at, caller)
         return Prepared(model, submission)
+
+    def _keeping_states(self, target: Target, states: StateAccess) -> Model:
+        """Find a model that keeps the states of these names."""
+        self._require_open()
+        model = self._models.resolve(target)
+        if not model.spec.states:
+            raise invalid_input(f"model '{model.name}' keeps no states")
+        model.spec.check_state_names(states.names)
+        return model
 
     def _bring_in(self, given: StoredTensor | LentTensor | SharedTensor) -> Tensor:
         """Look up an input that the call names and does not carry."""
