@@ -12,7 +12,7 @@
 # container's limit. If you allow uploads, make it as large as they may be together.
 #
 # Published like this, the ports can be reached from this machine only. Before you publish them to others, give the server
-# a certificate and API keys: docs/operating.md says how.
+# a certificate and API keys: docs/security.md says how.
 #
 # A later build takes the base image and the packages that are the newest by then, as far as pyproject.toml allows them. To
 # build the same again, name the base image by its digest (--build-arg PYTHON_IMAGE=python@sha256:...) and the packages in

@@ -159,7 +159,7 @@ async def _until(stop: asyncio.Event, at_work: Iterable[Coroutine[None, None, No
 async def _drain(server: Composition, sockets: Sockets, followers: Followers, settings: Settings) -> None:
     """Send work elsewhere, finish what runs, and only then close the ports: until then callers are told why.
 
-    What each kind of connection meets in each step is in a table in docs/operating.md. The gRPC port stays open until
+    What each kind of connection meets in each step is in a table in docs/restarts.md. The gRPC port stays open until
     the followers have ended: calls that they answer together with this process come through it.
     """
     server.services.health.end()

@@ -1,4 +1,4 @@
-"""The page for operators explains each of the server's metrics, and no other."""
+"""The page on metrics explains each of the server's metrics, and no other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 from tests.deploy.expressions import LabelsOf
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/operating.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs/observability.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"`(inferwire_\w+)", PAGE))
 
 
