@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, cast
 
 import grpc
 from grpc.experimental.gevent import init_gevent
@@ -50,6 +49,7 @@ def _let_greenlets_run() -> None:
 
     Without it, gRPC waits for threads of its own, which cannot run while it does.
     """
-    monkey = cast("Any", sys.modules.get("gevent.monkey"))
-    if monkey is not None and monkey.is_module_patched("threading"):
+    # Another thread may be importing it just now, as Triton's client over HTTP does: no thread is a greenlet then.
+    is_patched = getattr(sys.modules.get("gevent.monkey"), "is_module_patched", None)
+    if is_patched is not None and is_patched("threading"):
         init_gevent()
