@@ -127,7 +127,12 @@ class GrpcTransport:
     ) -> Execution:
         """Send an execution on the stream or, if it is large, as a call of its own."""
         submission = Submission(header, inputs, deliver, self._retries, is_awaited=is_awaited)
-        submission.send(self._sender, self._connection.open())
+        link = self._connection.open()
+        try:
+            submission.send(self._sender, link)
+        except LOST:
+            # It was not sent, as where its model could not be compiled again in the link's session.
+            submission.send(self._sender, self._connection.replace(link))
         return submission
 
     def is_ready(self, header: ExecutionHeader) -> bool:

@@ -23,6 +23,7 @@ from inferwire.transport.descriptions import Blob, ModelContents, ModelSource
 from inferwire.transport.executions import ExecutionHeader, SequenceMark, Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.timeouts import Timeouts
+from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.inferwire.v1 import inference_pb2 as pb
 from inferwire_proto.inferwire.v1 import models_pb2, states_pb2, types_pb2
 from inferwire_proto.preprocessing import Recording
@@ -177,6 +178,34 @@ def test_what_is_asked_about_a_model_finds_it_in_a_new_session(
     description = transport.compile(ModelContents(SOURCE, (), tuple), "CPU", {})
     call(transport, Target(description.compiled_id, is_served=False))
     assert named == ["compiled-1", "compiled-2"]
+
+
+def test_what_needs_a_model_that_the_session_cannot_be_given_any_more_goes_to_a_new_session(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    """As where calls beside the stream have come to another server than the one that the stream is open to."""
+    asked: list[str] = []
+
+    def compile_(data: bytes, context: grpc.ServicerContext) -> bytes:
+        metadata: Any = context.invocation_metadata()
+        asked.append(dict(metadata)["inferwire-session"])
+        if asked[-1] == "session-2":
+            context.set_trailing_metadata(((CODE_METADATA, Code.SESSION_EXPIRED.name),))
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "session 'session-2' is not open here")
+        return models_pb2.CompileResponse(compiled_id=f"of {asked[-1]}").SerializeToString()
+
+    server.unary["Compile"] = compile_
+    description = transport.compile(ModelContents(SOURCE, (), tuple), "CPU", {})
+    served, outcomes = Endings(), Endings()
+    submit(transport, served)
+    sent(server)
+    server.answers.put(None)
+    server.answers.put(result(*sent(server)))
+    assert served.get(timeout=LIMIT_S).error is None
+    transport.submit(ExecutionHeader(Target(description.compiled_id, is_served=False), ()), (), outcomes.take)
+    (execution,) = server.received.get(timeout=LIMIT_S).executions
+    assert execution.target.compiled == "of session-3"
+    assert asked == ["session-1", "session-2", "session-3"]
 
 
 OF_FILES: dict[str, Callable[[GrpcTransport], object]] = {
