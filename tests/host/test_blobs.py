@@ -8,7 +8,7 @@ import os
 import resource
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from errno import EIO, EROFS
 from functools import partial
 from hashlib import sha256
@@ -68,6 +68,17 @@ def no_file_beyond(byte_size: int) -> Generator[None, None, None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def no_more_files() -> Generator[None, None, None]:
+    """Have the system open no more files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def chunks(*parts: bytes) -> AsyncGenerator[bytes, None]:
@@ -208,6 +219,15 @@ async def test_a_folder_that_cannot_be_written_to_is_told_as_one(roomy: BlobStor
         await linked(roomy, {"model.onnx": model})
 
 
+async def test_links_are_removed_though_no_more_files_can_be_opened(roomy: BlobStore) -> None:
+    model = await put(roomy)
+    with ExitStack() as limit:
+        async with roomy.linked({"model/saved_model.pb": model, "model/variables/variables.index": model, "a": model}):
+            limit.enter_context(no_more_files())
+        await roomy.cleared()
+    assert files_of(roomy) == [model.hex()]
+
+
 @pytest.mark.parametrize("path", ["model.onnx", "model/saved_model.pb"])
 async def test_files_that_cannot_be_linked_leave_nothing(roomy: BlobStore, path: str) -> None:
     model = await put(roomy)
@@ -240,10 +260,10 @@ async def test_a_blob_is_let_go_of_though_its_file_stays(full: BlobStore, monkey
 
 
 async def test_what_cannot_be_removed_is_no_error(full: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def is_dir(_path: Path) -> bool:
+    def unlink(_path: Path) -> None:
         raise OSError(EIO, os.strerror(EIO))
 
-    monkeypatch.setattr(Path, "is_dir", is_dir)
+    monkeypatch.setattr(Path, "unlink", unlink)
     errors: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
     full.release(DIGEST)

@@ -10,7 +10,6 @@ from hashlib import sha256
 from io import SEEK_END
 from itertools import count
 from pathlib import Path
-from shutil import rmtree
 from typing import NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
@@ -81,10 +80,10 @@ class BlobStore:
                 with _on_disk("the upload"):
                     scratch.replace(self._path(digest))
         except BaseException:
-            self._remove(scratch, taken)
+            self._remove(partial(_unlink, scratch), taken)
             raise
         if digest in self._holders:
-            self._remove(scratch, taken)
+            self._remove(partial(_unlink, scratch), taken)
         else:
             self._taken[digest] = taken
         self._holders[digest] = self._holders.get(digest, 0) + 1
@@ -99,7 +98,7 @@ class BlobStore:
             scratch = self._scratch(digest)
             with suppress(OSError):
                 self._path(digest).rename(scratch)
-            self._remove(scratch, self._taken.pop(digest))
+            self._remove(partial(_unlink, scratch), self._taken.pop(digest))
 
     @asynccontextmanager
     async def linked(self, files: Mapping[str, bytes]) -> AsyncGenerator[Path]:
@@ -119,15 +118,16 @@ class BlobStore:
             self._release_all(blobs)
             raise
         folder = self._folder / f"files.{next(self._numbers)}"
+        removal = partial(_remove_links, folder, files)
         linking = self._begin(partial(self._link, folder, files))
         try:
             await asyncio.shield(linking)
             yield folder
         finally:
             if linking.done():
-                self._remove(folder, taken, blobs)
+                self._remove(removal, taken, blobs)
             else:  # the caller was cancelled, and the thread goes on
-                linking.add_done_callback(lambda _: self._remove(folder, taken, blobs))
+                linking.add_done_callback(lambda _: self._remove(removal, taken, blobs))
 
     def _link(self, folder: Path, files: Mapping[str, bytes]) -> None:
         """Make a folder with links to blobs by their paths in it. Blocks."""
@@ -153,7 +153,7 @@ class BlobStore:
             )
         self._byte_size += byte_size
 
-    def _remove(self, path: Path, counted: int, held: Iterable[bytes] = ()) -> None:
+    def _remove(self, removal: Callable[[], None], counted: int, held: Iterable[bytes] = ()) -> None:
         """Remove a file or a folder on a thread, which takes seconds if it is large.
 
         Until it is gone, it counts, and the blobs that it links to stay held.
@@ -163,7 +163,7 @@ class BlobStore:
             self._byte_size -= counted
             self._release_all(held)
 
-        self._begin(partial(_remove, path)).add_done_callback(gone)
+        self._begin(removal).add_done_callback(gone)
 
     def _release_all(self, digests: Iterable[bytes]) -> None:
         for digest in digests:
@@ -184,13 +184,25 @@ class BlobStore:
         return self._folder / digest.hex()
 
 
-def _remove(path: Path) -> None:
-    """Remove a file or a folder, as far as it is there: the store's whole folder may go at the same time."""
+def _unlink(path: Path) -> None:
+    """Remove a file, if it is there: the store's whole folder may go at the same time."""
     with suppress(OSError):
-        if path.is_dir():
-            rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
+        path.unlink()
+
+
+def _remove_links(folder: Path, names: Iterable[str]) -> None:
+    """Remove a folder with links of these names, as far as it is there.
+
+    Reads no folder, since that opens a file: where the server can open no more, links would stay, and their blobs' room
+    with them.
+    """
+    paths = [folder / name for name in names]
+    for path in paths:
+        _unlink(path)
+    folders = {parent for path in paths for parent in path.parents if parent.is_relative_to(folder)}
+    for each in sorted(folders, reverse=True):
+        with suppress(OSError):
+            each.rmdir()
 
 
 async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
