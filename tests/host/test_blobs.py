@@ -219,6 +219,14 @@ async def test_a_folder_that_cannot_be_written_to_is_told_as_one(roomy: BlobStor
         await linked(roomy, {"model.onnx": model})
 
 
+async def test_where_no_more_files_can_be_opened_it_is_not_the_disk_that_takes_no_more(blobs: BlobStore) -> None:
+    await asyncio.to_thread(int)  # the thread that writes is there
+    with no_more_files(), pytest.raises(OSError, match="Too many open files"):
+        await blobs.put(DIGEST, 10, chunks(CONTENT))
+    await blobs.cleared()
+    assert (files_of(blobs), blobs.taken.byte_size) == ([], 0)
+
+
 async def test_links_are_removed_though_no_more_files_can_be_opened(roomy: BlobStore) -> None:
     model = await put(roomy)
     with ExitStack() as limit:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.taken import Taken
-from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.errors import ServingError, invalid_input, is_lack_of_files
 from inferwire_server.host.own_folder import OwnFolder
 
 
@@ -243,8 +243,11 @@ def _on_disk(what: str) -> Generator[None]:
 
     Raises:
         ServingError: TOO_LARGE with the system's reason.
+        OSError: If no more files can be opened.
     """
     try:
         yield
     except OSError as error:
+        if is_lack_of_files(error):
+            raise
         raise ServingError(Code.TOO_LARGE, f"{what} cannot be stored: {error.strerror}") from error
