@@ -110,7 +110,7 @@ FORKS = {
         sent, done, parent = [], threading.Event(), os.getpid()
         find = lambda link: link if os.getpid() != parent else hold()
         sender = SimpleNamespace(is_ready=lambda link, header: True)
-        retries = Retries(sender, find, lambda: None)
+        retries = Retries(sender, find, lambda: True)
         first, second, third = (Submission(name=at, link="link", needs_room=False, header=None) for at in range(3))
         retries.put(first)
         entered.wait()

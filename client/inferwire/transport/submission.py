@@ -146,8 +146,9 @@ class Retries:
         self,
         sender: Sender,
         replace: Callable[[Link], Link],
-        make_room: Callable[[], object],
+        make_room: Callable[[], bool],
     ) -> None:
+        """`make_room` has the server free what is not used any more, and returns whether it could be asked to."""
         self._sender = sender
         self._replace = replace
         self._make_room = make_room
@@ -213,7 +214,10 @@ class Retries:
         try:
             if not needs_room:
                 return self._replace(link)
-            self._make_room()
+            if not self._make_room():
+                # Its calls reach no server, or another than its stream does: nothing would ever be freed on it.
+                link = self._replace(link)
+                self._make_room()
         except InferwireError as error:
             return error
         except Exception as error:  # noqa: BLE001 - becomes the executions' outcome

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import grpc
 import pytest
@@ -169,6 +170,31 @@ def test_an_inference_whose_sequence_finds_no_room_is_sent_again_once_others_are
     assert len(server.hellos) == 1
     server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=again, error=error)]))
     assert isinstance(outcomes.get(timeout=LIMIT_S).error, ov.QueueFull), "it is sent again only once"
+
+
+def test_what_finds_no_room_where_nothing_can_be_freed_begins_in_another_session(
+    server: ScriptedServer, transport: GrpcTransport
+) -> None:
+    """As where calls beside the stream have come to another server than the one that the stream is open to."""
+    asked: list[str] = []
+
+    def release(data: bytes, context: grpc.ServicerContext) -> bytes:
+        metadata: Any = context.invocation_metadata()
+        asked.append(session := dict(metadata)["inferwire-session"])
+        if session == "session-1":
+            context.set_trailing_metadata(((CODE_METADATA, "SESSION_EXPIRED"),))
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "it is not open here")
+        return b""
+
+    server.unary["Release"] = release
+    header = ExecutionHeader(HEADER.target, HEADER.inputs, SequenceMark(transport.states.new_id(), is_start=True))
+    transport.submit(header, [DATA], Endings().take)
+    refused = sent(server)
+    transport.states.release(7)
+    error = types_pb2.Error(code=types_pb2.ERROR_CODE_QUEUE_FULL, message="as many sequences as may be")
+    server.answers.put(pb.SessionResponse(results=[pb.ExecutionResult(ids=refused, error=error)]))
+    assert len(sent(server)) == 1
+    assert (len(server.hellos), asked[-1]) == (2, "session-2")
 
 
 def releases_of(server: ScriptedServer) -> SimpleQueue[list[int]]:

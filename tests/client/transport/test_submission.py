@@ -65,7 +65,7 @@ class Client:
         del link
         return header.target.is_served
 
-    def make_room(self) -> None:
+    def make_room(self) -> bool:
         raise MemoryError("no room")
 
     def error(self) -> str:
