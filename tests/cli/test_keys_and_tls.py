@@ -81,14 +81,11 @@ def nothing(data: bytes, context: grpc.ServicerContext) -> bytes:
 
 @pytest.mark.parametrize(("method", "words"), [("ListModels", ("models",)), ("LoadModel", ("load", "m"))])
 def test_a_command_shows_the_key_over_grpc(run: Run, method: str, words: tuple[str, ...]) -> None:
-    server = ScriptedServer()
-    server.unary = {"ListModels": nothing, "LoadModel": nothing}
-    try:
+    with ScriptedServer() as server:
+        server.unary = {"ListModels": nothing, "LoadModel": nothing}
         run(*words, INFERWIRE_ADDRESS=f"127.0.0.1:{server.port}", INFERWIRE_API_KEY="s3cret")
         called, metadata = server.calls.get(timeout=LIMIT_S)
         assert (called, metadata["authorization"]) == (method, "Bearer s3cret")
-    finally:
-        server.stop()
 
 
 def refuse(data: bytes, context: grpc.ServicerContext) -> bytes:
@@ -98,12 +95,9 @@ def refuse(data: bytes, context: grpc.ServicerContext) -> bytes:
 
 
 def test_a_key_that_is_refused_is_said_in_a_sentence(run: Run) -> None:
-    server = ScriptedServer()
-    server.unary = {"ListModels": refuse}
-    try:
+    with ScriptedServer() as server:
+        server.unary = {"ListModels": refuse}
         done = run("models", INFERWIRE_ADDRESS=f"127.0.0.1:{server.port}", INFERWIRE_API_KEY="s3cret")
-    finally:
-        server.stop()
     assert done.returncode == 1
     assert "the API key is not one of this server's; give one of the server's keys" in done.stderr
     assert "s3cret" not in done.stderr

@@ -48,11 +48,10 @@ def test_models_are_listed_with_their_states_and_ports(run: Run) -> None:
 @pytest.fixture
 def ending() -> Iterator[ScriptedServer]:
     """A server that lists one model as ready; the test says what becomes of it then."""
-    server = ScriptedServer()
     listed = pb.ListModelsResponse(models=[pb.ModelStatus(name="m", version="1", state=pb.MODEL_STATE_READY)])
-    server.unary["ListModels"] = lambda request, context: listed.SerializeToString()
-    yield server
-    server.stop()
+    with ScriptedServer() as server:
+        server.unary["ListModels"] = lambda request, context: listed.SerializeToString()
+        yield server
 
 
 def refused_with(code: Code) -> Callable[[bytes, grpc.ServicerContext], bytes]:

@@ -60,17 +60,14 @@ def models(server: ScriptedServer, roots: Path, **environment: str) -> list[str]
 
 def test_a_command_writes_its_sentence_alone(tmp_path: Path) -> None:
     roots, key, certificate = with_common_name(tmp_path)
-    server = ScriptedServer(certificate=grpc.ssl_server_credentials([(key, certificate)]))
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
-    try:
+    with ScriptedServer(certificate=grpc.ssl_server_credentials([(key, certificate)])) as server:
         (said,) = models(server, tmp_path / "other.pem")
         assert "is not trusted" in said
         (said,) = models(server, roots)
         assert "is for other names" in said
         # Whoever looks for what is wrong with gRPC may say so.
         assert len(models(server, roots, **{VERBOSITY: "INFO"})) > 1
-    finally:
-        server.stop()
 
 
 @pytest.fixture(params=["1", "2"], ids=["one worker", "two workers"])

@@ -223,7 +223,7 @@ async def test_where_no_more_files_can_be_opened_it_is_not_the_disk_that_takes_n
     await asyncio.to_thread(int)  # the thread that writes is there
     with no_more_files(), pytest.raises(OSError, match="Too many open files"):
         await blobs.put(DIGEST, 10, chunks(CONTENT))
-    await blobs.cleared()
+    await cleared(blobs)
     assert (files_of(blobs), blobs.taken.byte_size) == ([], 0)
 
 
@@ -232,7 +232,7 @@ async def test_links_are_removed_though_no_more_files_can_be_opened(roomy: BlobS
     with ExitStack() as limit:
         async with roomy.linked({"model/saved_model.pb": model, "model/variables/variables.index": model, "a": model}):
             limit.enter_context(no_more_files())
-        await roomy.cleared()
+        await cleared(roomy)
     assert files_of(roomy) == [model.hex()]
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import grpc
 import pytest
 from tests.busy_gil_thread import occupied
-from tests.transport.rpc.test_grpc_v1 import Client, Models, execution, failure, infer_request, open_session
+from tests.transport.open_session import Metadata, OpenSession
+from tests.transport.rpc.test_grpc_v1 import Client, Models, execution, failure, infer_request
 from tests.waiting import until
 
 from inferwire_proto.errors import Code
@@ -75,13 +76,13 @@ async def test_the_stream_carries_it_with_a_failure_as_well(channel: grpc.aio.Ch
         raise ServingError(Code.INFERENCE_FAILED, "broken by the test")
 
     models["echo"].compute = fail
-    stream, _ = await open_session(channel)
     wanted = execution()
     wanted.ids.append(1)
     wanted.profile = True
     message = inference_pb2.SessionRequest(executions=[wanted], raw=[bytes(16)])
-    await stream.write(message.SerializeToString())
-    (result,) = inference_pb2.SessionResponse.FromString(await stream.read()).results
+    async with OpenSession(channel) as session:
+        await session.stream.write(message.SerializeToString())
+        (result,) = inference_pb2.SessionResponse.FromString(await session.stream.read()).results
     assert (result.error.message, result.profile[0].node_name) == ("broken by the test", "echo")
 
 
@@ -100,23 +101,21 @@ async def test_the_graph_that_a_device_runs_is_described(client: Client) -> None
     assert (dict(node.info), node.input_count, len(node.outputs)) == ({"primitiveType": "python"}, 1, 1)
 
 
-async def test_a_model_is_exported_and_imported(client: Client, channel: grpc.aio.Channel) -> None:
+async def test_a_model_is_exported_and_imported(client: Client, channel: grpc.aio.Channel, session: Metadata) -> None:
     assert await export(channel, ECHO) == NAME
-    _, metadata = await open_session(channel)
-    await upload(client, metadata)
+    await upload(client, session)
     request = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
-    imported = await client("ModelService.Import", request, metadata=metadata)
+    imported = await client("ModelService.Import", request, metadata=session)
     assert imported.model.name == "echo"
     target = inference_pb2.Target(compiled=imported.compiled_id)
-    assert await export(channel, target, metadata) == NAME
+    assert await export(channel, target, session) == NAME
     code, _ = await failure(export(channel, target))
     assert code == "MODEL_NOT_FOUND", "a session's model is nobody else's"
 
 
-async def test_an_import_is_of_what_the_session_uploaded(client: Client, channel: grpc.aio.Channel) -> None:
-    _, metadata = await open_session(channel)
+async def test_an_import_is_of_what_the_session_uploaded(client: Client, session: Metadata) -> None:
     request = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
-    code, details = await failure(client("ModelService.Import", request, metadata=metadata))
+    code, details = await failure(client("ModelService.Import", request, metadata=session))
     assert (code, details) == ("INVALID_INPUT", f"blob {SHA256.hex()} is not uploaded in this session")
 
 
@@ -126,13 +125,12 @@ IMPORT = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
 
 @pytest.mark.parametrize(("method", "request_"), [("Compile", COMPILE), ("Import", IMPORT)])
 async def test_a_model_whose_caller_goes_before_it_is_told_of_it_is_freed(
-    client: Client, channel: grpc.aio.Channel, composition: Composition, method: str, request_: Any
+    client: Client, session: Metadata, composition: Composition, method: str, request_: Any
 ) -> None:
     services, before = composition.services, repr(composition.engine)
-    _, metadata = await open_session(channel)
-    await upload(client, metadata)
+    await upload(client, session)
     async with occupied(services.gil_thread) as wait_for:
-        call = client(f"ModelService.{method}", request_, metadata=metadata)
+        call = client(f"ModelService.{method}", request_, metadata=session)
         await wait_for(1)
         assert repr(services.uploads) == "<UploadService: 1 compiled models>"
         call.cancel()
@@ -140,12 +138,11 @@ async def test_a_model_whose_caller_goes_before_it_is_told_of_it_is_freed(
     assert repr(composition.engine) == before
 
 
-async def test_an_import_may_not_set_what_is_the_operators(client: Client, channel: grpc.aio.Channel) -> None:
-    _, metadata = await open_session(channel)
-    await upload(client, metadata)
+async def test_an_import_may_not_set_what_is_the_operators(client: Client, session: Metadata) -> None:
+    await upload(client, session)
     request = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
     request.properties["CACHE_DIR"].string_value = "/somewhere"
-    code, details = await failure(client("ModelService.Import", request, metadata=metadata))
+    code, details = await failure(client("ModelService.Import", request, metadata=session))
     assert (code, details) == ("PERMISSION_DENIED", "property CACHE_DIR is for the server's operator to set")
 
 
@@ -164,11 +161,10 @@ LONG = "HETERO:" + "CPU," * 300
     ],
 )
 async def test_a_device_is_not_looked_for_by_a_long_name(
-    client: Client, channel: grpc.aio.Channel, call: str, request_: Any
+    client: Client, session: Metadata, call: str, request_: Any
 ) -> None:
-    _, metadata = await open_session(channel)
-    await upload(client, metadata)
-    assert await failure(client(call, request_, metadata=metadata)) == (
+    await upload(client, session)
+    assert await failure(client(call, request_, metadata=session)) == (
         "INVALID_INPUT",
         "the device's name has 1207 characters, expected at most 1024",
     )
@@ -181,11 +177,10 @@ class TestUnlessAllowed:
     def settings(self, tmp_path: Path) -> Settings:
         return Settings(model_repository=tmp_path / "models", allow_uploads=True)
 
-    async def test_imports_are_off(self, client: Client, channel: grpc.aio.Channel) -> None:
-        _, metadata = await open_session(channel)
-        await upload(client, metadata)
+    async def test_imports_are_off(self, client: Client, session: Metadata) -> None:
+        await upload(client, session)
         request = models_pb2.ImportRequest(sha256=SHA256, device="CPU")
-        code, details = await failure(client("ModelService.Import", request, metadata=metadata))
+        code, details = await failure(client("ModelService.Import", request, metadata=session))
         assert code == "PERMISSION_DENIED"
         assert "--allow-imports" in details
 
@@ -197,51 +192,49 @@ class TestUnlessAllowed:
             assert "'echo'" in details
             assert "--allow-exports" in details
 
-    async def test_a_session_exports_its_own(self, client: Client, channel: grpc.aio.Channel) -> None:
-        _, metadata = await open_session(channel)
-        await upload(client, metadata)
+    async def test_a_session_exports_its_own(
+        self, client: Client, channel: grpc.aio.Channel, session: Metadata
+    ) -> None:
+        await upload(client, session)
         source = models_pb2.ModelSource(model_sha256=SHA256, suffix=".onnx")
         request = models_pb2.CompileRequest(source=source, device="CPU")
-        compiled = await client("ModelService.Compile", request, metadata=metadata)
+        compiled = await client("ModelService.Compile", request, metadata=session)
         target = inference_pb2.Target(compiled=compiled.compiled_id)
-        assert await export(channel, target, metadata) == b"uploaded"
+        assert await export(channel, target, session) == b"uploaded"
 
 
-async def test_a_query_says_what_runs_where(client: Client, channel: grpc.aio.Channel) -> None:
-    _, metadata = await open_session(channel)
-    await upload(client, metadata)
+async def test_a_query_says_what_runs_where(client: Client, session: Metadata) -> None:
+    await upload(client, session)
     request = models_pb2.QueryRequest(source=models_pb2.ModelSource(model_sha256=SHA256, suffix=".onnx"), device="CPU")
-    answer = await client("ModelService.Query", request, metadata=metadata)
+    answer = await client("ModelService.Query", request, metadata=session)
     assert dict(answer.devices) == {"x": "CPU"}
     request.properties["LOG_LEVEL"].string_value = "LOG_TRACE"
-    code, _ = await failure(client("ModelService.Query", request, metadata=metadata))
+    code, _ = await failure(client("ModelService.Query", request, metadata=session))
     assert code == "PERMISSION_DENIED"
 
 
-async def test_the_nodes_of_a_model_are_listed_without_compiling_it(client: Client, channel: grpc.aio.Channel) -> None:
-    _, metadata = await open_session(channel)
+async def test_the_nodes_of_a_model_are_listed_without_compiling_it(client: Client, session: Metadata) -> None:
     request = models_pb2.ListNodesRequest(source=models_pb2.ModelSource(model_sha256=SHA256, suffix=".onnx"))
-    code, details = await failure(client("ModelService.ListNodes", request, metadata=metadata))
+    code, details = await failure(client("ModelService.ListNodes", request, metadata=session))
     assert (code, details) == ("INVALID_INPUT", f"blob {SHA256.hex()} is not uploaded in this session")
-    await upload(client, metadata)
-    answer = await client("ModelService.ListNodes", request, metadata=metadata)
+    await upload(client, session)
+    answer = await client("ModelService.ListNodes", request, metadata=session)
     (node,) = answer.nodes
     assert (answer.model.name, node.port.node_name, node.port.node_type) == ("uploaded", "uploaded", "Fake")
     assert (dict(node.info), node.input_count, len(node.outputs)) == ({}, 1, 1)
     assert node.attributes.values["kind"].string_value == "fake"
 
 
-async def test_what_is_recorded_of_a_model_is_described(client: Client, channel: grpc.aio.Channel) -> None:
-    _, metadata = await open_session(channel)
-    await upload(client, metadata)
+async def test_what_is_recorded_of_a_model_is_described(client: Client, session: Metadata) -> None:
+    await upload(client, session)
     request = models_pb2.DescribePreprocessingRequest(
         source=models_pb2.ModelSource(model_sha256=SHA256, suffix=".onnx"),
         calls=[models_pb2.PreprocessingCall(part="preprocess", method="reverse_channels")],
     )
-    answer = await client("ModelService.DescribePreprocessing", request, metadata=metadata)
+    answer = await client("ModelService.DescribePreprocessing", request, metadata=session)
     assert answer.text == "uploaded: reverse_channels"
     request.calls.add(part="preprocess", method="custom")
-    code, details = await failure(client("ModelService.DescribePreprocessing", request, metadata=metadata))
+    code, details = await failure(client("ModelService.DescribePreprocessing", request, metadata=session))
     assert (code, details) == (
         "INVALID_INPUT",
         "the preprocessing cannot be read: input().preprocess().custom() is no call of PrePostProcessor",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +11,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-import pytest_asyncio
-from tests.transport.open_session import Metadata, OpenSession
+from tests.transport.open_session import Metadata
 
 from inferwire_proto.errors import CODE_METADATA
 from inferwire_proto.inferwire.v1 import devices_pb2, inference_pb2, models_pb2, types_pb2
@@ -73,13 +72,6 @@ async def failure(call: Any) -> tuple[str, str]:
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await call
     return str(dict(iter(raised.value.trailing_metadata())).get(CODE_METADATA)), str(raised.value.details())
-
-
-@pytest_asyncio.fixture
-async def session(channel: grpc.aio.Channel) -> AsyncIterator[Metadata]:
-    """The metadata that names a session, which is open."""
-    async with OpenSession(channel) as opened:
-        yield opened.metadata
 
 
 async def test_infer_answers_with_outputs_and_timings(client: Client) -> None:
