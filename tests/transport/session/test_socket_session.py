@@ -126,9 +126,8 @@ async def test_the_server_sleeps_until_a_good_part_of_a_large_message_has_come(
     framed = frames.header(Kind.MESSAGE, len(message)) + message
     stream.writer.write(framed[:100_000])
     await until(lambda: mark_beyond(own_name) == MOST_AWAITED_BYTES)
-    stream.writer.write(framed[100_000:-10_000])
-    await until(lambda: mark_beyond(own_name) == 10_000)
-    stream.writer.write(framed[-10_000:])
+    # How much of the rest comes together, the system decides.
+    stream.writer.write(framed[100_000:])
     assert (await stream.results(1))[1][1] == [row(1, 20_000)]
     assert mark_beyond(own_name) == 1
 
