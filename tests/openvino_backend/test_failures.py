@@ -31,7 +31,8 @@ GOOD, BAD = 8, 7
 class Made:
     """Graphs of a model of whatever length, which then wants rows of four; and those that were made anew."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, threads: int = 0) -> None:
+        self._properties = {"NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": threads}
         data = op.parameter([ov.Dimension(4, 1000)], np.float32, name="data")
         rows = op.reshape(op.relu(data), op.constant(np.array([-1, 4], np.int64)), special_zero=False)
         make: Any = ov.Model
@@ -52,7 +53,7 @@ class Made:
         return OpenVinoSlot(self.graphs, self.spec)
 
     def _compile(self) -> ov.CompiledModel:
-        return self.core.compile_model(self.path, "CPU", {"NUM_STREAMS": "1"})
+        return self.core.compile_model(self.path, "CPU", self._properties)
 
     def _renew(self, _: ov.CompiledModel) -> ov.CompiledModel:
         if not self.can_be_renewed:
@@ -88,6 +89,12 @@ def test_the_very_inputs_that_have_just_failed_fail_again_without_a_run(made: Ma
         fail(slot, given(BAD))
         assert len(made.renewed) == 1
         assert rows(slot, given(GOOD)) == 2
+
+
+def test_inputs_that_fail_do_so_on_a_single_thread_too(tmp_path: Path) -> None:
+    slot = Made(tmp_path, threads=1).slot()
+    fail(slot, given(BAD))
+    assert rows(slot, given(GOOD)) == 2
 
 
 def test_others_of_their_shape_run_in_a_graph_that_nobody_else_uses(made: Made) -> None:

@@ -110,7 +110,7 @@ def _mask_attention(model: Any) -> None:
 
 
 def _copy_what_loops_give(model: Any) -> None:
-    """Have what a loop gives in a dynamic shape copied for those of its nodes that are no results.
+    """Have what a loop gives in a dynamic shape copied for whatever uses it but the model's results.
 
     As of OpenVINO 2026.4 the CPU plugin has softmax, a product of matrices, or a recurrent network read it where it was
     for the request before, where it is also a result: one caller's outputs are computed from another's loop. Nothing

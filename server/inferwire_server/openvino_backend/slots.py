@@ -177,7 +177,8 @@ class OpenVinoSlot:
         running = self._graph.running
         running.add(self._request)
         try:
-            # A completion callback would miss failures and cancels; wait() sees them all.
+            # A completion callback would miss failures and cancels, and infer() those of shapes where a stream has a
+            # single thread, whose next inferences are then another caller's; wait() sees them all.
             self._request.start_async()
             self._request.wait()
         except OPENVINO_ERRORS:
