@@ -19,6 +19,7 @@ from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import Binding
 from inferwire_server.core.scheduling.job import FINISHED, Job, Work
 from inferwire_server.core.scheduling.lane import Terms
+from inferwire_server.core.scheduling.outlet import Outlet
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import TallyOf
 from inferwire_server.engine.backend import Backend
@@ -57,7 +58,11 @@ class QueueOptions:
 
 
 class Submission(NamedTuple):
-    """What becomes a job: what to run, how to schedule it, when its request was read (if known), and its caller."""
+    """What becomes a job: what to run, how to schedule it, when its request was read (if known), and for whom.
+
+    Attributes:
+        outlet: Where the answer goes out.
+    """
 
     work: Work
     priority: int = 0
@@ -65,6 +70,7 @@ class Submission(NamedTuple):
     binding: Binding | None = None
     received_at: float | None = None
     caller: Caller | None = None
+    outlet: Outlet | None = None
 
 
 class Trace(Protocol):
@@ -241,6 +247,7 @@ class Engine:
             submission.binding,
             received_at=submission.received_at,
             caller=submission.caller,
+            outlet=submission.outlet,
         )
         try:
             model.device.submit(job, at_once=at_once and model.terms.batching is None)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from inferwire_proto.errors import Code
 from inferwire_server.core.callers import Caller
 from inferwire_server.core.scheduling.job import Job, Work
+from inferwire_server.core.scheduling.outlet import Outlet
 from inferwire_server.core.sessions import Session
 from inferwire_server.core.states import StateAccess, WriteStates
 from inferwire_server.core.tensors import LARGE, Tensor
@@ -76,6 +77,7 @@ class InferenceService:
         on_end: Callable[[Job], Any],
         received_at: float | None = None,
         caller: Caller | None = None,
+        outlet: Outlet | None = None,
         *,
         at_once: bool = False,
         is_named: bool = False,
@@ -84,13 +86,15 @@ class InferenceService:
 
         With `at_once` it may be called before, if the inference is brief. The result of an inference that `is_named` is
         kept for long, and not only until it is answered. A transport that knows when the request was read, by the
-        monotonic clock, gives `received_at` and calls `answered` later. Inferences of different callers take turns.
+        monotonic clock, gives `received_at` and calls `answered` later. Inferences of different callers take turns, and
+        those whose answers go out by a clogged `outlet` have none.
 
         Raises:
             ServingError: If the model, the inputs or the queue do not allow it.
         """
         self._require_open()
-        prepared, wanted = self._prepared(inference, received_at, caller, is_named=is_named), inference.wanted
+        prepared = self._prepared(inference, received_at, caller, outlet, is_named=is_named)
+        wanted = inference.wanted
         if wanted.keeps:
             on_end = self._keeping(wanted.keeps, on_end)
         read = [given for _, given in inference.inputs if isinstance(given, StoredTensor)]
@@ -100,7 +104,11 @@ class InferenceService:
             return self._submit(prepared, wanted.sequence, on_end, at_once=at_once)
 
     def prepare_stack(
-        self, stack: Inference, received_at: float | None = None, caller: Caller | None = None
+        self,
+        stack: Inference,
+        received_at: float | None = None,
+        caller: Caller | None = None,
+        outlet: Outlet | None = None,
     ) -> list[Prepared]:
         """Check several executions at once, and divide them into single jobs.
 
@@ -108,7 +116,7 @@ class InferenceService:
             ServingError: If something is wrong with one of them, without saying which. `submit` would say it of each.
         """
         self._require_open()
-        model, submission = self._prepared(stack, received_at, caller)
+        model, submission = self._prepared(stack, received_at, caller, outlet)
         works = model.device.divide(model, submission.work)
         return [Prepared(model, submission._replace(work=work)) for work in works]
 
@@ -162,6 +170,7 @@ class InferenceService:
         inference: Inference,
         received_at: float | None = None,
         caller: Caller | None = None,
+        outlet: Outlet | None = None,
         waiting: AbstractContextManager[None] = _SIMPLY,
     ) -> Job:
         """Run an inference to its end. Cancelling this call cancels the inference.
@@ -177,7 +186,7 @@ class InferenceService:
             if end is not None and not end.done():
                 end.set_result(None)
 
-        job = self.submit(inference, wake, received_at, caller, at_once=True)
+        job = self.submit(inference, wake, received_at, caller, outlet, at_once=True)
         if job.state.is_terminal:
             return job
         end = asyncio.get_running_loop().create_future()
@@ -199,7 +208,13 @@ class InferenceService:
         return 0
 
     def _prepared(
-        self, inference: Inference, received_at: float | None, caller: Caller | None, *, is_named: bool = False
+        self,
+        inference: Inference,
+        received_at: float | None,
+        caller: Caller | None,
+        outlet: Outlet | None,
+        *,
+        is_named: bool = False,
     ) -> Prepared:
         """Find the model and put the inputs into its order."""
         wanted, given, executions = inference
@@ -233,7 +248,7 @@ class InferenceService:
         )
         if timeout_s is None:
             timeout_s = model.time_limit_s
-        submission = Submission(work, wanted.priority or model.priority, timeout_s, None, received_at, caller)
+        submission = Submission(work, wanted.priority or model.priority, timeout_s, None, received_at, caller, outlet)
         return Prepared(model, submission)
 
     def _keeping_states(self, target: Target, states: StateAccess) -> Model:

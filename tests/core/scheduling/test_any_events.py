@@ -6,11 +6,14 @@ no place, no slot, no job, and no moment at which something was to happen.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_server.core.callers import at_host
 from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.core.scheduling.bindings import Binding, BindingTerms
 from inferwire_server.core.scheduling.effects import Drained, Effect, End, Start, Unbound
@@ -35,6 +38,14 @@ TERMS = {
 }
 SLOTS = dict(zip(TERMS, (1, 2, 2, 2, 2), strict=True))
 MODELS = st.sampled_from(sorted(TERMS))
+CALLERS = ("a", "b")
+
+
+@dataclass
+class SwitchedOutlet:
+    """An outlet that is clogged as the test says."""
+
+    is_clogged: bool = False
 
 
 class EventMachine(RuleBasedStateMachine):
@@ -53,6 +64,7 @@ class EventMachine(RuleBasedStateMachine):
         self.running: dict[tuple[str, int], tuple[Job, ...]] = {}
         self.in_places: set[tuple[str, int]] = set()
         self.bindings: list[Binding] = []
+        self.outlets = {caller: SwitchedOutlet() for caller in CALLERS}
 
     @initialize(brief=st.sets(MODELS))
     def begin(self, brief: set[str]) -> None:
@@ -68,6 +80,7 @@ class EventMachine(RuleBasedStateMachine):
                     model = str(jobs[0].model)
                     assert executions == sum(job.work.executions for job in jobs)
                     assert all(job.model == model and job.state is JobState.RUNNING for job in jobs)
+                    assert not any(job.is_held_back for job in jobs)
                     assert (model, slot) not in self.running
                     self.running[model, slot] = jobs
                     if model not in self.brief:
@@ -141,22 +154,32 @@ class EventMachine(RuleBasedStateMachine):
         patience=st.none() | st.integers(0, 5),
         waits=st.booleans(),
         count=st.integers(1, 3),
+        caller=st.none() | st.sampled_from(CALLERS),
     )
     def submit(
-        self, model: str, data: st.DataObject, rows: int, priority: int, patience: int | None, waits: bool, count: int
-    ) -> None:
-        for _ in range(count):
-            bound = [each for each in self.bindings if each.model == model and not each.is_ending]
-            binding = data.draw(st.sampled_from([None, *bound])) if bound else None
-            self.submit_one(model, binding, rows, priority, patience, waits)
-        self.take_turns()
-
-    def submit_one(
-        self, model: str, binding: Binding | None, rows: int, priority: int, patience: int | None, waits: bool
+        self,
+        model: str,
+        data: st.DataObject,
+        rows: int,
+        priority: int,
+        patience: int | None,
+        waits: bool,
+        count: int,
+        caller: str | None,
     ) -> None:
         work = Work((Tensor(BY_NAME["u8"], (rows, 1), b"0" * rows),), (0,))
         deadline = None if patience is None else self.now + patience
-        job = Job(model, work, self.now, priority, deadline, binding=binding)
+        for _ in range(count):
+            bound = [each for each in self.bindings if each.model == model and not each.is_ending]
+            binding = data.draw(st.sampled_from([None, *bound])) if bound else None
+            job = Job(model, work, self.now, priority, deadline, binding=binding)
+            if caller is not None:
+                job.caller, job.outlet = at_host(caller), self.outlets[caller]
+            self.submit_one(job, waits)
+        self.take_turns()
+
+    def submit_one(self, job: Job, waits: bool) -> None:
+        model = str(job.model)
         waiting = len(self.waiting())
         try:
             effects = self.scheduler.submit(job, self.now, waits=waits)
@@ -210,6 +233,12 @@ class EventMachine(RuleBasedStateMachine):
     def cancel(self, data: st.DataObject) -> None:
         self.apply(self.scheduler.cancel(data.draw(st.sampled_from(self.jobs)), CANCELLED, self.now))
 
+    @rule(caller=st.sampled_from(CALLERS), is_clogged=st.booleans())
+    def clog(self, caller: str, is_clogged: bool) -> None:
+        """Have a caller take its answers, or take them no more; when the timer next goes off, that is seen."""
+        self.outlets[caller].is_clogged = is_clogged
+        self.take_turns()
+
     @rule(step=st.integers(1, 6))
     def pass_time(self, step: float) -> None:
         """Go on, but no further than the device's timer would let time pass unseen."""
@@ -244,21 +273,36 @@ class EventMachine(RuleBasedStateMachine):
     @invariant()
     def what_may_start_has_started(self) -> None:
         for model in sorted(self.present - self.without_slots):
-            mine = [job for job in self.waiting(model) if job.binding is None or self.finds_its_slot(job.binding)]
+            mine = [job for job in self.waiting(model) if self.may_start(job)]
             if not mine or self.busy(model) == SLOTS[model]:
                 continue
             is_held = TERMS[model].batching is not None and self.busy(model) and self.scheduler.next_wake is not None
             is_full = len(self.in_places) >= LIMIT
-            others = [job for job in self.waiting() if job.model != model and job.model not in self.without_slots]
+            others = [
+                job
+                for job in self.waiting()
+                if job.model != model and job.model not in self.without_slots and not job.is_held_back
+            ]
             assert is_held or (is_full and (model not in self.brief or others)), model
 
-    def finds_its_slot(self, binding: Binding) -> bool:
-        return binding.slot is not None and (binding.model, binding.slot) not in self.running
+    def may_start(self, job: Job) -> bool:
+        """Whether a job waits for no more than its turn and a slot that callers share."""
+        if job.is_held_back:
+            return False
+        if (binding := job.binding) is None:
+            return True
+        if binding.slot is None or (binding.model, binding.slot) in self.running:
+            return False
+        # The jobs of a binding run in their order, whoever submitted them.
+        mine = [other for other in self.waiting(str(job.model)) if other.binding is binding]
+        return not mine[0].is_held_back
 
     def teardown(self) -> None:
         """Let all that runs end, again and again: everybody gets an answer, and everything is given back."""
         for model in sorted(self.without_slots):
             self.give_slots(model)
+        for caller in CALLERS:
+            self.clog(caller, is_clogged=False)
         while self.running or self.waiting():
             if self.running:
                 self.end_run(min(self.running))

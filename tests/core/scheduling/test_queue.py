@@ -44,8 +44,7 @@ def test_an_empty_queue_has_no_first_and_nothing_to_pop() -> None:
     assert queue.rows == 0
     with pytest.raises(IndexError):
         queue.pop()
-    with pytest.raises(IndexError):
-        assert queue.first
+    assert queue.first is None
     with pytest.raises(IndexError):
         assert queue.oldest
     assert queue.first_deadline is None

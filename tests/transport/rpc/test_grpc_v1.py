@@ -115,7 +115,7 @@ async def test_a_stack_is_for_the_stream(client: Client) -> None:
 
 async def test_an_answer_over_the_limit_is_refused(services: Services, sockets: SocketSessions) -> None:
     calls = InferenceCalls(services, sockets, max_message_bytes=20)
-    context: Any = SimpleNamespace(metadata=(), caller=of_connection())
+    context: Any = SimpleNamespace(metadata=(), caller=of_connection(), outlet=None)
     with pytest.raises(ServingError, match="at most 20 fit in a message"):
         await calls.infer(infer_request().SerializeToString(), context)
 

@@ -31,6 +31,7 @@ class CallerTurns:
 
     Attributes:
         are_many: Whether so many callers are remembered that `forget_but` is to be called.
+        hold_back: Whether jobs were passed over since the last look because answers before them are not taken.
     """
 
     def __init__(self, arrivals: Iterator[int] | None = None) -> None:
@@ -38,6 +39,7 @@ class CallerTurns:
         self._served: dict[Turn, int] = {}
         self._most_served = MOST_SERVED
         self.are_many = False
+        self.hold_back = False
 
     def __repr__(self) -> str:
         return f"<CallerTurns: {len(self._served)} callers were served>"

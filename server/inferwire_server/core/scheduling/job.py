@@ -12,6 +12,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.callers import Caller
 from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.scheduling.bindings import Binding
+from inferwire_server.core.scheduling.outlet import Outlet
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError, bug
@@ -147,6 +148,7 @@ class Job:
         binding: The binding whose slot it runs in; None for any of the slots that callers share.
         received_at: When its request came, by the same clock; None if nobody noted it.
         caller: Who submitted it: callers with waiting jobs take turns. None for a job that is outside of these turns.
+        outlet: Where its answer goes out; None where it is kept, or where no more than one answer can wait.
         state: What it is doing.
         started_at: When a slot took it; once it has ended, when that began with it.
         ended_at: When it ended.
@@ -168,6 +170,7 @@ class Job:
     binding: Binding | None = None
     received_at: float | None = None
     caller: Caller | None = None
+    outlet: Outlet | None = None
 
     # What has become of it.
     state: JobState = field(default=JobState.QUEUED, init=False)
@@ -184,6 +187,11 @@ class Job:
     def outcome(self) -> str:
         """How it is counted as a whole, once it has ended."""
         return self.state if self.error is None else outcome_of(self.error)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it does not start for now, because the answers before it are not taken."""
+        return self.outlet is not None and self.outlet.is_clogged
 
     def start(self, now: float) -> None:
         """Record that a slot has taken it."""

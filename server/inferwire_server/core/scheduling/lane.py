@@ -191,7 +191,7 @@ class Lane:
 
     def runs_at_once(self, job: Job) -> bool:
         """Whether a job that arrives while no other job waits finds a slot and need not wait for others to run with."""
-        return self.has_idle_slot(job.binding) and not self._may_hold(0)
+        return self.has_idle_slot(job.binding) and not self._may_hold(0) and not job.is_held_back
 
     def need_not_wait(self, work: Work, binding: Binding | None) -> bool:
         """Whether work would start at once: it finds a slot, and with it the waiting jobs of its group are enough."""
@@ -243,7 +243,7 @@ class Lane:
         jobs = [queue.pop()]
         if space:
             space -= count_rows(jobs[0].work)
-            while len(queue) and (rows := count_rows(queue.first.work)) <= space:
+            while (job := queue.first) is not None and (rows := count_rows(job.work)) <= space:
                 jobs.append(queue.pop())
                 space -= rows
         self._drop_if_empty(group)
@@ -268,6 +268,19 @@ class Lane:
         if binding is not None:
             return binding
         return None if self.terms.batching is None else self.terms.batching.group(work)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether it has passed jobs over because the answers before them are not taken."""
+        return self.turns.hold_back or self.in_order.hold_back
+
+    def look_again(self) -> None:
+        """Let the jobs that were held back have their turns if the answers before them are taken now."""
+        self.turns.hold_back = self.in_order.hold_back = False
+        for group, queue in self.queues.items():
+            queue.look_again()
+            if isinstance(group, Binding):
+                self._line_up(group)
 
     def _may_hold(self, rows: int) -> bool:
         """Whether so many rows of a group may have to wait for more although a slot is idle."""

@@ -19,7 +19,7 @@ class JobQueue:
 
     A job ranks by its arrival or, if that was later, by when the last job of its caller was taken. So callers take
     turns, and none makes another wait for more than one of its jobs at a time. Jobs of a higher priority go before all
-    others, and have turns of their own.
+    others, and have turns of their own. A caller that does not take its answers has no turn: its jobs are held back.
 
     Ranks of different queues can be compared if their turns count the same arrivals. If queues share the turns, a
     caller has one turn in all of them together.
@@ -35,6 +35,8 @@ class JobQueue:
         # The first job of each turn, by its rank or an earlier, lower one. The entry of a removed job stays for a
         # while.
         self._heap: list[tuple[Rank, Job, Turn]] = []
+        # What was taken off the heap because it is held back.
+        self._held: list[tuple[Rank, Job, Turn]] = []
         # The jobs behind the first one of a turn, with their arrivals.
         self._behind: dict[Turn, OrderedDict[Job, int] | None] = {}
         self._rows: dict[Job, int] = {}
@@ -70,19 +72,15 @@ class JobQueue:
 
     @property
     def first_rank(self) -> Rank | None:
-        """The rank of the next job; None if none waits. It has the job's priority, also where jobs go by arrival."""
+        """The rank of the next job; None if none may start. It has the job's priority, also if jobs go by arrival."""
         self._settle()
         return self._heap[0][0] if self._heap else None
 
     @property
-    def first(self) -> Job:
-        """The job that is next.
-
-        Raises:
-            IndexError: If none waits.
-        """
+    def first(self) -> Job | None:
+        """The job that is next; None if none may start."""
         self._settle()
-        return self._heap[0][1]
+        return self._heap[0][1] if self._heap else None
 
     @property
     def oldest(self) -> Job:
@@ -104,7 +102,7 @@ class JobQueue:
         """Take the next job. Its caller's other jobs now rank behind all waiting jobs that are as urgent.
 
         Raises:
-            IndexError: If none waits.
+            IndexError: If none may start.
         """
         self._settle()
         _, job, turn = heappop(self._heap)
@@ -123,6 +121,12 @@ class JobQueue:
             self._heap = [entry for entry in self._heap if entry[1] in self._rows]
             heapify(self._heap)
 
+    def look_again(self) -> None:
+        """Let jobs that were held back have their turns if the answers before them are taken now."""
+        for entry in self._held:
+            heappush(self._heap, entry)
+        self._held.clear()
+
     def _line_up(self, turn: Turn, job: Job, arrival: int) -> None:
         """Give the first job of a turn its rank."""
         heappush(self._heap, ((-job.priority, self._turns.since(turn, arrival), arrival), job, turn))
@@ -140,7 +144,10 @@ class JobQueue:
             self._line_up(turn, *behind.popitem(last=False))
 
     def _settle(self) -> None:
-        """Bring the next job to the top of the heap: ranks grow when a caller is served in another queue."""
+        """Bring the next job to the top of the heap: ranks grow when a caller is served in another queue.
+
+        Jobs that are held back leave the heap until `look_again`.
+        """
         heap = self._heap
         while heap:
             (urgency, since, arrival), job, turn = heap[0]
@@ -148,5 +155,8 @@ class JobQueue:
                 heappop(heap)
             elif (later := self._turns.since(turn, since)) > since:
                 heapreplace(heap, ((urgency, later, arrival), job, turn))
+            elif job.is_held_back:
+                self._held.append(heappop(heap))
+                self._turns.hold_back = True
             else:
                 return

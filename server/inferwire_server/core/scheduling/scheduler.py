@@ -20,6 +20,7 @@ from inferwire_server.core.scheduling.job import Job, JobState, Outcome, Work
 from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Lane, ModelKey, Run, Terms
 from inferwire_server.core.scheduling.lane_choice import next_lane
 from inferwire_server.core.scheduling.occupancy import Occupancy
+from inferwire_server.core.scheduling.outlet import LOOK_AGAIN_S
 from inferwire_server.core.scheduling.room import Room
 from inferwire_server.core.scheduling.stacks import split_into_executions
 from inferwire_server.core.taken import Taken
@@ -53,6 +54,7 @@ class Scheduler:
         self._arrivals: Iterator[int] = count()
         self._deadlines = Deadlines()
         self._any_delays = False
+        self._holds_back = False
         self._bound = 0
         self._queued = 0
         self._carried_bytes = 0
@@ -85,10 +87,12 @@ class Scheduler:
 
     @property
     def next_wake(self) -> float | None:
-        """When `wake` has something to do: end a job or a binding, or start jobs that waited for others to run with."""
-        if not (self._deadlines.open or self._bound or self._any_delays):
+        """When `wake` has something to do: end a job or a binding, or start jobs that wait for more than their turn."""
+        if not (self._deadlines.open or self._bound or self._any_delays or self._holds_back):
             return None
         ends = [self._deadlines.next]
+        if self._holds_back:
+            ends.append(self._dispatched_at + LOOK_AGAIN_S)
         if self._bound:
             ends += [lane.bindings.next_end for lane in self._lanes.values() if lane.bindings is not None]
         if self._any_delays:
@@ -200,7 +204,7 @@ class Scheduler:
             ServingError: QUEUE_FULL if as much waits as may; MODEL_NOT_READY if the model is being removed or is gone.
         """
         lane = self._taking(job.model)
-        if not self._has_room(lane, job.work, job.binding):
+        if not self._has_room(lane, job.work, job.binding, may_start=not job.is_held_back):
             raise self._room.refusal(self._device, job.work, self._queued, self._carried_bytes)
         if not lane.queues:
             self._shares.wake(lane.share)
@@ -227,11 +231,19 @@ class Scheduler:
         return self.cancel(job, error, now) if len(job.dropped) == job.work.executions else []
 
     def wake(self, now: float) -> list[Effect]:
-        """End jobs and bindings that have expired, and start jobs that waited long enough for others to run with."""
+        """End jobs and bindings that have expired, and start jobs that waited long enough for others to run with.
+
+        Jobs start as well whose callers take their answers again.
+        """
         effects = self._expire(now) if self._deadlines.open else []
         if self._bound:
             keeping = [lane.bindings for lane in self._lanes.values() if lane.bindings is not None]
             effects += self._unbound([ended for bindings in keeping for ended in bindings.expire(now)])
+        if self._holds_back:
+            self._holds_back = False
+            for lane in self._lanes.values():
+                if lane.holds_back:
+                    lane.look_again()
         return effects + self._dispatch(now) if self._queued else effects
 
     def report(
@@ -302,6 +314,7 @@ class Scheduler:
             self._queued -= executions
             self._carried_bytes -= sum([job.work.carried_bytes for job in jobs])
             effects.append(self._start(lane, jobs, executions, now))
+        self._holds_back = self._queued > 0 and any(lane.holds_back for lane in lanes)
         return effects
 
     def _start(self, lane: Lane, jobs: tuple[Job, ...], executions: int, now: float) -> Start:
@@ -316,11 +329,11 @@ class Scheduler:
         """Whether the device has a place for a model's next run, or the run takes none."""
         return lane.is_brief or self._places_taken < self._places
 
-    def _has_room(self, lane: Lane, work: Work, binding: Binding | None) -> bool:
+    def _has_room(self, lane: Lane, work: Work, binding: Binding | None, *, may_start: bool = True) -> bool:
         """Whether work fits in the queue, or need not wait, or is within its model's own part of a full queue."""
         if self._fits(work):
             return True
-        if self._places_taken < self._places and lane.need_not_wait(work, binding):
+        if may_start and self._places_taken < self._places and lane.need_not_wait(work, binding):
             return True
         weights = sum(other.share.weight for other in self._lanes.values())
         return self._room.part(lane.share.weight / weights).fits(work, lane.queued, lane.carried_bytes)

@@ -11,6 +11,10 @@ from inferwire_server.transport.http2.header_blocks import NOTHING_REMEMBERED
 
 Piece: TypeAlias = bytes | memoryview
 
+MOST_UNSENT_BYTES = 256 << 20
+"""How many bytes of data may wait for the peer before it is clogged: as much as the largest message has by default.
+A proxy may have one connection for many callers, one of which may be slow."""
+
 Write: TypeAlias = Callable[[Sequence[Piece]], None]
 """Writes pieces one behind the other."""
 
@@ -70,6 +74,11 @@ class Outflow:
     def sent(self) -> int:
         """How many bytes of data have been sent."""
         return self._allowed - self.window
+
+    @property
+    def is_clogged(self) -> bool:
+        """Whether so much waits for the peer that nothing is to be begun whose answer would join it."""
+        return self.unsent > MOST_UNSENT_BYTES
 
     @property
     def is_gathering(self) -> bool:

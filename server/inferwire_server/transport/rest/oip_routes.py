@@ -73,7 +73,7 @@ class OipRoutes:
         """
         inference, form, received_at = await read_request(self._services, request, self._max_body_bytes)
         caller = exchange_of(request.scope).connection.caller
-        job = await self._services.inference.infer(inference, received_at, caller, CallerWatch(request))
+        job = await self._services.inference.infer(inference, received_at, caller, waiting=CallerWatch(request))
         response = await answer(request, self._services, inference.wanted, form, job)
         self._services.inference.answered(job)
         return response

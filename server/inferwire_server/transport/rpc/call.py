@@ -13,6 +13,7 @@ from inferwire_server.core.callers import Caller, of_connection
 from inferwire_server.errors import ServingError
 from inferwire_server.transport.connection_age import Age
 from inferwire_server.transport.http2.frames import ErrorCode
+from inferwire_server.transport.http2.outflow import Outflow
 from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
 from inferwire_server.transport.rpc.fetching import FetchTurns
@@ -110,6 +111,11 @@ class RpcCall:
     def caller(self) -> Caller:
         """Who its connection is for turns among callers."""
         return self._around.caller
+
+    @property
+    def outlet(self) -> Outflow:
+        """Where the answers on its connection go out."""
+        return self._stream.outflow
 
     @property
     def awaits_data(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from inferwire_server.core.callers import Caller
+from inferwire_server.core.scheduling.outlet import Outlet
 from inferwire_server.transport.rpc.call_head import Metadata
 
 
@@ -25,6 +26,11 @@ class Context(Protocol):
     @property
     def caller(self) -> Caller:
         """Who its connection is for turns among callers."""
+        ...
+
+    @property
+    def outlet(self) -> Outlet:
+        """Where the answers on its connection go out."""
         ...
 
     def read(self) -> Awaitable[bytes | None]:

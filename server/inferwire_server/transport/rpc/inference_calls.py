@@ -49,7 +49,7 @@ class InferenceCalls:
         """Run one inference and answer with its outputs."""
         received_at = monotonic()
         inference, caller = self._inference(pb.InferRequest, data, context)
-        job = await self._services.inference.infer(inference, received_at, caller)
+        job = await self._services.inference.infer(inference, received_at, caller, context.outlet)
         message = self._answer(pb.InferResponse, job)
         self._services.inference.answered(job)
         return message

@@ -148,7 +148,7 @@ class OipCalls:
         request_id, head, raw = split_request(data)
         is_long = len(data) > LONG_CONTENTS and not raw
         plan = await long_plan(self._services, head) if is_long else plan_of(head, len(raw))
-        job = await self._services.inference.infer(plan.inference(raw), received_at, context.caller)
+        job = await self._services.inference.infer(plan.inference(raw), received_at, context.caller, context.outlet)
         answer = encode_answer(answer_of(self._services, plan.wanted, job), request_id)
         message = checked(answer, self._max_message_bytes)
         self._services.inference.answered(job)

@@ -32,6 +32,8 @@ from inferwire_server.transport.rpc.oip_plans import LONG_CONTENTS, Plan, long_p
 _MOST_WAITING = 256
 """How many requests may be unanswered before the stream reads no more."""
 
+_MOST_WAITING_BYTES = 64 << 20
+"""How many bytes of outputs may wait for a caller that takes no answers before no more of its requests start."""
 
 _Outcome: TypeAlias = tuple[Wanted, Job] | ServingError
 
@@ -48,6 +50,11 @@ class _Pending:
         """Whether it can be answered."""
         return isinstance(self.outcome, ServingError) or self.outcome[1].state.is_terminal
 
+    @property
+    def byte_size(self) -> int:
+        """How many bytes of outputs wait to be sent."""
+        return 0 if isinstance(self.outcome, ServingError) else sum([out.byte_size for out in self.outcome[1].outputs])
+
 
 class OipStream:
     """One open stream. Its duplex takes the outgoing messages from it.
@@ -58,7 +65,7 @@ class OipStream:
 
     def __init__(self, services: Services, drain: Drain, context: Context, max_message_bytes: int) -> None:
         self._services = services
-        self._caller = context.caller
+        self._context = context
         self._max_message_bytes = max_message_bytes
         self._pending: deque[_Pending] = deque()
         self._is_reading = False
@@ -81,6 +88,11 @@ class OipStream:
     def is_ready(self) -> bool:
         """Whether the oldest request can be answered."""
         return bool(self._pending) and self._pending[0].has_ended
+
+    @property
+    def is_clogged(self) -> bool:
+        """Whether the caller takes no answers, and much waits for it."""
+        return not self._context.has_room and sum([each.byte_size for each in self._pending]) > _MOST_WAITING_BYTES
 
     @property
     def has_ended(self) -> bool:
@@ -128,7 +140,7 @@ class OipStream:
 
     def _submit(self, plan: Plan, raw: Sequence[bytes | memoryview], received_at: float) -> _Outcome:
         submit = self._services.inference.submit
-        return plan.wanted, submit(plan.inference(raw), self._wake_if_ready, received_at, self._caller)
+        return plan.wanted, submit(plan.inference(raw), self._wake_if_ready, received_at, self._context.caller, self)
 
     def _put(self, pending: _Pending) -> None:
         self._pending.append(pending)

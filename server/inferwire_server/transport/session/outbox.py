@@ -29,7 +29,8 @@ _MESSAGE_BYTES = 1 << 20
 """How many bytes of outputs one message gathers; a single result may have more."""
 
 _MOST_WAITING_BYTES = 64 << 20
-"""How many bytes of results may wait; with more of them, a client that takes no results is no longer read from."""
+"""How many bytes of results may wait; with more of them, a client that takes no results is no longer read from, and no
+more of its executions start."""
 
 _TINY_S = 0.001
 """Results of inferences that took longer are sent at once, unless others of the client wait for a slot."""
@@ -101,9 +102,14 @@ class Outbox:
         return not (self._ended or self._in_flight or self.expects_more)
 
     @property
+    def is_clogged(self) -> bool:
+        """Whether so much waits to be sent that no more executions start."""
+        return self._waiting_bytes > _MOST_WAITING_BYTES
+
+    @property
     def has_room(self) -> bool:
-        """Whether more executions may come: not while too much waits to be sent."""
-        return self._waiting_bytes <= _MOST_WAITING_BYTES
+        """Whether more executions may come."""
+        return not self.is_clogged
 
     @property
     def jobs(self) -> Collection[Job]:

@@ -189,7 +189,7 @@ class SessionStream:
         try:
             stack = self._plans.of(execution).stack(raw, len(ids))
             prepare, received_at = self._services.inference.prepare_stack, arrival.received_at
-            parts = [] if stack is None else prepare(stack, received_at, self._caller)
+            parts = [] if stack is None else prepare(stack, received_at, self._caller, self.outbox)
         except Exception:  # noqa: BLE001 - started by itself, each execution gets its own error
             return False
         yield from self._submit_each(self._submissions(ids, parts))
@@ -213,7 +213,11 @@ class SessionStream:
             return
         at_once = arrival.at_once and len(ids) == 1
         submit = partial(
-            self._services.inference.submit, received_at=arrival.received_at, caller=self._caller, at_once=at_once
+            self._services.inference.submit,
+            received_at=arrival.received_at,
+            caller=self._caller,
+            outlet=self.outbox,
+            at_once=at_once,
         )
         yield from self._submit_each(
             ((execution_id,), partial(submit, inference))
