@@ -10,7 +10,8 @@ Nothing here runs or waits, or looks at a clock. The `scheduler` is told what ha
 - Jobs of a lane wait in queues (`queue`), one for each *group* of those that may run as one inference (`batching`, on
   `rows`), and one for each *binding*, a caller's hold on a slot of its own where the model keeps states (`bindings`,
   `ready_bindings`). In a lane the job of the first *rank* is next: the most urgent, then that of the *caller* who has
-  waited longest for its turn (`caller_turns`), then the oldest.
+  waited longest for its turn (`caller_turns`), then the oldest. A caller has no turn while the *outlet* of its answers
+  is clogged (`outlet`): its jobs are held back.
 - Among lanes (`lane_choice`), the most urgent job is next, then the lane whose *turn* it is by its share of the
   device's time (`fairness`), then the oldest job.
 - The device has a number of *places*: each run takes one, unless it is *brief*. While all are taken, brief runs go on
