@@ -168,7 +168,8 @@ def test_a_model_with_states_is_refused(backend: OpenVinoBackend) -> None:
 def test_a_model_without_a_batch_dimension_is_refused(backend: OpenVinoBackend, tmp_path: Path) -> None:
     assert refusal(backend, source_of(tmp_path, dense, (1, 4))) == (
         "input 'x' has shape [1,4], expected a first dimension that admits 1 to 16 rows; "
-        "batch = -1 in its inferwire.toml frees it, as Model.reshape does in a program"
+        "batch = -1 in its inferwire.toml (or batch_size, where OpenVINO Model Server's file has one) frees it, "
+        "as Model.reshape does in a program"
     )
 
 

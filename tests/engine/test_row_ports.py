@@ -28,7 +28,8 @@ def port(name: str, shape: Shape, type_name: str = "f32") -> PortSpec:
             ModelSpec("m", (port("x", (Dimension(1, 1), FOUR)),), ()),
             (
                 "input 'x' has shape [1,4], expected a first dimension that admits 1 to 8 rows; "
-                "batch = -1 in its inferwire.toml frees it, as Model.reshape does in a program"
+                "batch = -1 in its inferwire.toml (or batch_size, where OpenVINO Model Server's file has one) frees "
+                "it, as Model.reshape does in a program"
             ),
         ),
         (

@@ -10,7 +10,10 @@ from inferwire_server.core.scheduling.rows import has_whole_rows
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSpec
 from inferwire_server.errors import ServingError
 
-_REMEDY = "batch = -1 in its inferwire.toml frees it, as Model.reshape does in a program"
+_REMEDY = (
+    "batch = -1 in its inferwire.toml (or batch_size, where OpenVINO Model Server's file has one) frees it, "
+    "as Model.reshape does in a program"
+)
 
 
 def check_can_be_batched(spec: ModelSpec, batching: Batching) -> None:
