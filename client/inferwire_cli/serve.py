@@ -15,7 +15,8 @@ def serve(*, settings: Settings = DEFAULTS) -> int:
 
     Flags can be environment variables too: INFERWIRE_HTTP_PORT=80 is --http-port 80, INFERWIRE_WATCH=1 is --watch,
     INFERWIRE_PROPERTY='A=1 B=2' is --property A=1 --property B=2. Several paths are separated by colons. Flags override
-    variables; an empty variable counts as unset.
+    variables. An empty variable counts as unset, but INFERWIRE_API_KEY_FILE, INFERWIRE_TLS_CERTIFICATE and
+    INFERWIRE_TLS_KEY are refused if they are empty.
 
     SIGTERM, Ctrl-C or closing the terminal stops the server. Running work has --grace-s seconds to end; a second
     SIGTERM or Ctrl-C ends it at once.

@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError
 from inferwire.transport.address import ENVIRONMENT_VARIABLE
 from inferwire.transport.credentials import API_KEY_VARIABLE, ROOT_CERTIFICATES_VARIABLE
 from inferwire_cli.commands import run_command
+from inferwire_cli.serve import serve
 from inferwire_proto.host.flags import OF_CALLERS, environment, not_settings
 from inferwire_server.__main__ import run
 from inferwire_server.settings import Settings
@@ -102,6 +103,7 @@ def test_a_flag_of_files_may_be_repeated() -> None:
 def test_an_empty_variable_that_would_let_everybody_in_is_a_mistake(name: str) -> None:
     with pytest.raises(CycloptsError, match=f"INFERWIRE_{name} is empty, expected a file: without one, do not set it"):
         parsed(**{f"INFERWIRE_{name}": ""})
+    assert f"INFERWIRE_{name}" in (serve.__doc__ or ""), "the help says that every empty variable counts as unset"
     flag = "--" + name.lower().replace("_", "-")
     assert parsed(f"{flag} file", **{f"INFERWIRE_{name}": ""}) == parsed(f"{flag} file")
 

@@ -79,7 +79,7 @@ _CLOSING = {"--api-key-file", "--tls-certificate", "--tls-key"}
 
 
 class Environment(Env):
-    """The environment's variables, over which flags win; an empty variable counts as unset."""
+    """The environment's variables, over which flags win; an empty variable counts as unset, or is a mistake."""
 
     def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
         """Add the values of the environment to those of the flags."""
