@@ -16,6 +16,7 @@ import pytest
 from inferwire.transport.timeouts import Timeouts
 from inferwire_cli.server_process import ServerProcess, running_server
 from inferwire_server.openvino_backend.backend import SPARE_SLOTS
+from inferwire_server.service.shared_memory import MOST_REGIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "deploy/models/README.md")] + [
@@ -197,6 +198,11 @@ def test_every_page_knows_how_many_slots_a_model_has() -> None:
             "server/inferwire_server/settings.py",
         )
     }
+
+
+def test_the_page_says_how_many_regions_of_shared_memory_there_may_be() -> None:
+    page = (ROOT / "docs/performance.md").read_text()
+    assert f"At most {MOST_REGIONS} regions can be registered at once" in page
 
 
 def test_the_pages_say_how_long_a_client_waits() -> None:
