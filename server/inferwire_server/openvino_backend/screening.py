@@ -24,6 +24,23 @@ _LOOPS = ("Loop", "TensorIterator")
 
 _FLOATS = {"f32": np.float32, "f16": np.float16}
 
+_LAYERS = (
+    "Convolution",
+    "ConvolutionBackpropData",
+    "GroupConvolution",
+    "GroupConvolutionBackpropData",
+    "MatMul",
+)
+"""What is computed in integers if its data and weights are quantized."""
+
+_SCALING = ("Add", "Divide", "Multiply", "Subtract")
+"""What the compiler may compute together with a layer's scales."""
+
+_MOVING = ("Convert", "Gather", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""What may come to nothing between a layer and a Gather."""
+
+_INTEGERS = ("i4", "i8", "u4", "u8")
+
 
 def screen(model: Any) -> None:
     """Change a graph so that it stays within its memory as it runs, and its callers apart.
@@ -36,6 +53,7 @@ def screen(model: Any) -> None:
     _use_first_values_twice(model)
     _mask_attention(model)
     _copy_what_loops_give(model)
+    _scale_before_gathers(model)
 
 
 def _refuse_unsafe(model: Any) -> None:
@@ -124,6 +142,46 @@ def _copy_what_loops_give(model: Any) -> None:
                 ]
                 if targets and given.get_partial_shape().is_dynamic:
                     _lead(targets, op.broadcast(given, op.shape_of(given)).output(0))
+
+
+def _scale_before_gathers(model: Any) -> None:
+    """Clamp what comes to a Gather from a quantized layer, to what it is anyhow.
+
+    As of OpenVINO 2026.4 the compiler moves the scales of such a layer behind the Gather, as if that left the number of
+    dimensions as it is. Some graphs end the process as they are compiled, others give outputs of a wrong shape. Scales
+    do not move behind a Clamp, which the layer does as it writes. A NaN, which Clamps change, is not among integers.
+    """
+    for node in [*_nodes(model)]:
+        if node.get_type_name() == "Gather":
+            taken = node.input(0)
+            while taken.get_source_output().get_node().get_type_name() in _MOVING:
+                taken = taken.get_source_output().get_node().input(0)
+            if _is_scaled(taken.get_source_output().get_node()):
+                taken.replace_source_output(op.clamp(taken.get_source_output(), -np.inf, np.inf).output(0))
+
+
+def _is_scaled(node: Any) -> bool:
+    """Whether something is what a quantized layer gives, but for operations that the layer's scales may move behind."""
+    while node.get_type_name() in (*_SCALING, *_MOVING):
+        node = _computed_input(node)
+    return node.get_type_name() in _LAYERS and all(_is_quantized(value.get_node()) for value in node.input_values())
+
+
+def _is_quantized(node: Any) -> bool:
+    """Whether something is made of a FakeQuantize, or of small integers, without another layer between."""
+    while node.get_type_name() != "FakeQuantize":
+        if node.get_type_name() in _LAYERS:
+            return False
+        if not node.get_input_size():
+            return node.get_type_name() == "Constant" and node.get_output_element_type(0).get_type_name() in _INTEGERS
+        node = _computed_input(node)
+    return True
+
+
+def _computed_input(node: Any) -> Any:
+    """Give what a node works on: its first input that is no constant, or else its first."""
+    inputs = [value.get_node() for value in node.input_values()]
+    return next((each for each in inputs if each.get_type_name() != "Constant"), inputs[0])
 
 
 def _is_for_matmul(softmax: Any) -> bool:
