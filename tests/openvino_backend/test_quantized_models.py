@@ -1,6 +1,6 @@
-"""Quantized models compile and give what they should where a Gather takes what a layer gives without a bias.
+"""Quantized models compile and give what they should, where OpenVINO itself ends the process or gives something else.
 
-Each compiles in a process of its own: some would end it.
+Where the process may end, each is compiled in one of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ import pytest
 from openvino import opset13
 from tests.waiting import LIMIT_S
 
-from inferwire_server.core.model_options import Source
+from inferwire_proto.element_types import BY_NAME
+from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.openvino_backend.backend import OpenVinoBackend
 from inferwire_server.openvino_backend.sources import read_model, read_to_run
 
 op: Any = opset13
@@ -50,6 +53,12 @@ SCALES = np.array([[0.5], [0.25], [1], [2], [4]], np.float32)
 def quantized(data: Any) -> Any:
     """Quantize data to whole numbers from -1 on: zero is not the least of them."""
     low, high = op.constant(np.float32(-1)), op.constant(np.float32(254))
+    return op.fake_quantize(data, low, high, low, high, 256)
+
+
+def positive(data: Any) -> Any:
+    """Quantize data to whole numbers from 0 on."""
+    low, high = op.constant(np.float32(0)), op.constant(np.float32(255))
     return op.fake_quantize(data, low, high, low, high, 256)
 
 
@@ -135,6 +144,45 @@ def test_a_gather_takes_any_elements_of_a_quantized_layer(indices: Any, shape: S
     gathering(with_one_scale, indices, shape, tmp_path / "model.xml")
     given = np.einsum(MATMUL, DATA, WEIGHTS * SCALE)
     np.testing.assert_array_equal(run(tmp_path), np.take(given, indices, axis=2))
+
+
+def relu(data: Any) -> Any:
+    return op.relu(data)
+
+
+def clamp(data: Any) -> Any:
+    return op.clamp(data, 0, 300)
+
+
+def nothing(data: Any) -> Any:
+    return data
+
+
+def two_layers(between: Layer, rows: int, path: Path) -> None:
+    data = op.parameter([rows, 4], np.float32)
+    first = op.matmul(positive(data), weights(4 * SCALES), False, True)
+    last = op.matmul(positive(between(first)), weights(SCALE), False, False)
+    openvino.save_model(make([op.result(last)], [data], "m"), path, compress_to_fp16=False)
+
+
+@pytest.mark.parametrize("rows", [4, 8])
+@pytest.mark.parametrize("between", [nothing, relu, clamp])
+def test_quantized_layers_that_follow_upon_one_another_give_what_they_should(
+    rows: int, between: Layer, tmp_path: Path
+) -> None:
+    two_layers(between, rows, tmp_path / "model.xml")
+    options = ModelOptions("m", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options)
+    given = DATA.reshape(-1, 4)[:rows]
+    (found,) = model.create_slot().run([Tensor(BY_NAME["f32"], given.shape, given.tobytes())], [0])
+    hidden = np.clip(given @ (4 * SCALES * WEIGHTS).T, 0, 255)
+    np.testing.assert_array_equal(np.frombuffer(found.data, np.float32).reshape(rows, 4), hidden @ (SCALE * WEIGHTS))
+
+
+def test_quantized_layers_with_another_activation_between_are_left_as_they_are(tmp_path: Path) -> None:
+    two_layers(op.sigmoid, 4, tmp_path / "model.xml")
+    core, source = openvino.Core(), Source(tmp_path / "model.xml")
+    assert kinds(read_to_run(core, source)) == kinds(read_model(core, source))
 
 
 def plain(data: Any) -> Any:

@@ -39,6 +39,8 @@ _SCALING = ("Add", "Divide", "Multiply", "Subtract")
 _MOVING = ("Convert", "Gather", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """What may come to nothing between a layer and a Gather."""
 
+_MATRIX_RANK = 2
+
 _INTEGERS = ("i4", "i8", "u4", "u8")
 
 
@@ -54,6 +56,7 @@ def screen(model: Any) -> None:
     _mask_attention(model)
     _copy_what_loops_give(model)
     _scale_before_gathers(model)
+    _part_quantized_layers(model)
 
 
 def _refuse_unsafe(model: Any) -> None:
@@ -160,11 +163,41 @@ def _scale_before_gathers(model: Any) -> None:
                 taken.replace_source_output(op.clamp(taken.get_source_output(), -np.inf, np.inf).output(0))
 
 
+def _part_quantized_layers(model: Any) -> None:
+    """Put a PRelu that changes nothing between quantized layers that have no more than a Relu or a Clamp between.
+
+    As of OpenVINO 2026.4 the CPU plugin makes one kernel of such layers, if the shapes are known and rows are few.
+    Quantizing does what a Relu does. Without any other activation nor a bias, what the kernel gives comes from memory
+    that nothing was written to. The first layer does the PRelu as it writes.
+    """
+    for node in [*_nodes(model)]:
+        if node.get_type_name() == "FakeQuantize":
+            data, kind = node.input_value(0), node.get_output_element_type(0).get_type_name()
+            if (
+                kind in _FLOATS
+                and _is_matrix(data.get_partial_shape())
+                and _is_scaled(_before_cutting(data.get_node()))
+            ):
+                slope = op.constant(np.array([1], _FLOATS[kind]))
+                node.input(0).replace_source_output(op.prelu(data, slope).output(0))
+
+
+def _is_matrix(shape: Any) -> bool:
+    return shape.is_static and len(shape) == _MATRIX_RANK
+
+
+def _before_cutting(node: Any) -> Any:
+    """Give what comes before that which quantizing does as well."""
+    while node.get_type_name() in (*_SCALING, *_MOVING, "Clamp", "Relu"):
+        node = _computed_input(node)
+    return node
+
+
 def _is_scaled(node: Any) -> bool:
     """Whether something is what a quantized layer gives, but for operations that the layer's scales may move behind."""
     while node.get_type_name() in (*_SCALING, *_MOVING):
         node = _computed_input(node)
-    return node.get_type_name() in _LAYERS and all(_is_quantized(value.get_node()) for value in node.input_values())
+    return node.get_type_name() in _LAYERS and all(_is_quantized(each.get_node()) for each in node.input_values()[:2])
 
 
 def _is_quantized(node: Any) -> bool:
