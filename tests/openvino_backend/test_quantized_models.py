@@ -5,8 +5,6 @@ Where the process may end, each is compiled in one of its own.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +13,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset13
-from tests.waiting import LIMIT_S
+from tests.openvino_backend.own_process import run_apart
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -27,22 +25,6 @@ op: Any = opset13
 make: Any = openvino.Model
 
 Layer: TypeAlias = Callable[[Any], Any]
-
-RUN = """
-import sys
-import numpy as np
-from pathlib import Path
-from inferwire_proto.element_types import BY_NAME
-from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.core.tensors import Tensor
-from inferwire_server.openvino_backend.backend import OpenVinoBackend
-
-data = np.load(sys.argv[2])
-options = ModelOptions("m", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-model = OpenVinoBackend().compile(Source(Path(sys.argv[1])), options)
-(found,) = model.create_slot().run([Tensor(BY_NAME["f32"], data.shape, data.tobytes())], [0])
-np.save(sys.argv[3], np.frombuffer(found.data, np.float32).reshape(found.shape))
-"""
 
 DATA = np.random.default_rng(1).integers(0, 8, (2, 4, 3, 4)).astype(np.float32)
 WEIGHTS = np.random.default_rng(2).integers(-7, 8, (5, 4)).astype(np.int8)
@@ -119,23 +101,13 @@ def gathering(layer: Layer, indices: Any, shape: Sequence[int], path: Path) -> A
     openvino.save_model(make([op.result(taken)], [data], "m"), path, compress_to_fp16=False)
 
 
-def run(folder: Path) -> np.ndarray:
-    """Run the model of a folder on the data."""
-    data, found = folder / "data.npy", folder / "found.npy"
-    np.save(data, DATA)
-    command = [sys.executable, "-c", RUN, str(folder / "model.xml"), str(data), str(found)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
-    assert (done.returncode, done.stderr) == (0, "")
-    return np.load(found)
-
-
 @pytest.mark.parametrize(("layer", "sums", "scales"), LAYERS)
 def test_a_gather_takes_what_a_quantized_layer_gives(
     layer: Layer, sums: str, scales: np.ndarray, tmp_path: Path
 ) -> None:
     gathering(layer, 1, DATA.shape, tmp_path / "model.xml")
     given = np.einsum(sums, DATA, WEIGHTS * scales)
-    np.testing.assert_array_equal(run(tmp_path), given[:, :, 1])
+    np.testing.assert_array_equal(run_apart(tmp_path / "model.xml", DATA), given[:, :, 1])
 
 
 @pytest.mark.parametrize("indices", [-1, [1], [[2, 0]]])
@@ -143,7 +115,7 @@ def test_a_gather_takes_what_a_quantized_layer_gives(
 def test_a_gather_takes_any_elements_of_a_quantized_layer(indices: Any, shape: Sequence[int], tmp_path: Path) -> None:
     gathering(with_one_scale, indices, shape, tmp_path / "model.xml")
     given = np.einsum(MATMUL, DATA, WEIGHTS * SCALE)
-    np.testing.assert_array_equal(run(tmp_path), np.take(given, indices, axis=2))
+    np.testing.assert_array_equal(run_apart(tmp_path / "model.xml", DATA), np.take(given, indices, axis=2))
 
 
 def relu(data: Any) -> Any:

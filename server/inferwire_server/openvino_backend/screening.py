@@ -1,7 +1,7 @@
-"""Refuses or mends models that would bring the whole server down as they run, before they are compiled.
+"""Refuses or mends models that would bring the whole server down as they are compiled or run.
 
-Knows in which operations OpenVINO's plugins go past the end of their memory, or in which one caller's inference changes
-what others get. Takes graphs as they are read.
+Knows in which operations OpenVINO goes past the end of its memory, or gives what lies there, or in which one caller's
+inference changes what others get. Takes graphs as they are read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _INTEGERS = ("i4", "i8", "u4", "u8")
 
 
 def screen(model: Any) -> None:
-    """Change a graph so that it stays within its memory as it runs, and its callers apart.
+    """Change a graph so that it stays within its memory as it is compiled and runs, and its callers apart.
 
     Raises:
         ValueError: For a graph that would not; names the node.
@@ -57,6 +57,7 @@ def screen(model: Any) -> None:
     _copy_what_loops_give(model)
     _scale_before_gathers(model)
     _part_quantized_layers(model)
+    _gather_from_one_batch(model)
 
 
 def _refuse_unsafe(model: Any) -> None:
@@ -180,6 +181,25 @@ def _part_quantized_layers(model: Any) -> None:
             ):
                 slope = op.constant(np.array([1], _FLOATS[kind]))
                 node.input(0).replace_source_output(op.prelu(data, slope).output(0))
+
+
+def _gather_from_one_batch(model: Any) -> None:
+    """Have a Gather take its elements without batches if it has a single one and the indices are known.
+
+    As of OpenVINO 2026.4 the compiler goes past the end of its memory for such a Gather, and ends the process.
+    """
+    for node in [*_nodes(model)]:
+        if node.get_type_name() != "Gather" or not node.get_attributes()["batch_dims"]:
+            continue
+        data, indices, axis = node.input_values()
+        if indices.get_node().get_type_name() != "Constant":
+            continue
+        known = indices.get_node().get_data()
+        batches, rest = np.split(np.array(known.shape, np.int64), [node.get_attributes()["batch_dims"]])
+        if batches.prod() == 1:
+            name = node.get_friendly_name()
+            taken = op.gather(data, op.constant(known.reshape(rest)), axis, name=name)
+            _lead(node.output(0).get_target_inputs(), taken.output(0))
 
 
 def _is_matrix(shape: Any) -> bool:

@@ -1,0 +1,36 @@
+"""Models that are compiled and run in a process of their own, which they may end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from tests.waiting import LIMIT_S
+
+RUN = """
+import sys
+import numpy as np
+from pathlib import Path
+from inferwire_proto.element_types import BY_NAME
+from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.openvino_backend.backend import OpenVinoBackend
+
+data = np.load(sys.argv[2])
+options = ModelOptions("m", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+model = OpenVinoBackend().compile(Source(Path(sys.argv[1])), options)
+(found,) = model.create_slot().run([Tensor(BY_NAME["f32"], data.shape, data.tobytes())], [0])
+np.save(sys.argv[3], np.frombuffer(found.data, np.float32).reshape(found.shape))
+"""
+
+
+def run_apart(path: Path, data: np.ndarray) -> np.ndarray:
+    """Compile a model of one input and one output as the server does, and run it."""
+    given, found = path.with_name("given.npy"), path.with_name("found.npy")
+    np.save(given, data)
+    command = [sys.executable, "-c", RUN, str(path), str(given), str(found)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert (done.returncode, done.stderr) == (0, "")
+    return np.load(found)
