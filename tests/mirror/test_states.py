@@ -89,6 +89,16 @@ def test_states_come_in_openvino_s_order_with_their_own_values(runtime: Runtime)
         assert {state.name: state.state.data[0] for state in states} == dict(zip(STATES, range(1, 7), strict=True))
 
 
+def test_states_that_are_read_after_each_inference_are_what_it_left(runtime: Runtime) -> None:
+    request = runtime.compile("many_states").create_infer_request()
+    for times in range(1, 4):
+        request.infer([np.ones(1, np.float32)])
+        found = {state.name: state.state.data[0] for state in request.query_state()}
+        assert found == {name: factor * times for factor, name in enumerate(STATES, 1)}
+    request.reset_state()
+    assert not any(state.state.data[0] for state in request.query_state())
+
+
 def test_a_state_moves_to_another_request(compiled: Any) -> None:
     request, other = compiled.create_infer_request(), compiled.create_infer_request()
     voice(request, chunks(1)[0])

@@ -5,7 +5,8 @@
 - `request_runs` runs its executions, one after another: a `run` is one of them, `freight` what it takes along,
   `request_state` whether the request is busy, `remote_model` what all requests of a model share. `callbacks` has the
   threads of callbacks, `awaiting` what asyncio waits for.
-- `kept_states`, as programs see them in a `variable_state`, and `profiling` are beside that.
+- `kept_states`, as programs see them in a `variable_state` and with what they read together (`state_reads`), and
+  `profiling` are beside that.
 
 The objects that one inference is made of:
 

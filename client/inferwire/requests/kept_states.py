@@ -8,11 +8,12 @@ happened.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from inferwire.errors import AnswerLost, InferwireError, ServerUnavailable, SessionExpired, SessionLost, anew
+from inferwire.errors import AnswerLost, InferwireError, ServerUnavailable, SessionExpired, SessionLost, TooLarge, anew
 from inferwire.requests.remote_model import RemoteModel
+from inferwire.requests.state_reads import StateReads
 from inferwire.tensors.dense_memory import allocate
 from inferwire.tensors.tensor import Tensor
 from inferwire.transport.descriptions import StateValue
@@ -29,17 +30,22 @@ class KeptStates:
         self._id = model.transport.states.new_id()
         self._is_started = False
         self._lost: SessionLost | None = None
+        self._reads = StateReads()
         weakref.finalize(self, model.transport.states.release, self._id).atexit = False
 
     def __repr__(self) -> str:
         return f"<KeptStates {self._id}: {'lost' if self._lost else 'kept' if self._is_started else 'fresh'}>"
 
     def mark(self) -> SequenceMark:
-        """Say which sequence the next call belongs to.
+        """Say which sequence the next inference or change belongs to; what was read before it no longer counts.
 
         Raises:
             SessionLost: If the server has lost the states.
         """
+        self._reads = self._reads.after_change()
+        return self._sequence()
+
+    def _sequence(self) -> SequenceMark:
         if self._lost is not None:
             raise anew(self._lost)
         return SequenceMark(self._id, is_start=not self._is_started)
@@ -59,12 +65,30 @@ class KeptStates:
         return error if self._lost is None else anew(self._lost)
 
     def read(self, name: str) -> Tensor:
-        """Give a copy of a state."""
-        states, target = self._model.transport.states, self._model.target
-        (value,) = self._call(lambda mark: states.get(target, mark, (name,)), changes=False)
+        """Give a copy of a state, fetched along with those that the program read with it after the last change."""
+        self._sequence()
+        value = self._reads.take(name)
+        if value is None:
+            value, *others = self._fetched(self._reads.names_with(name))
+            self._reads.keep(others)
+        self._reads.note(value)
         memory = allocate(value.element_type, value.shape)
         memory.load_wire(value.shape, value.data)
         return Tensor.over(memory)
+
+    def _fetched(self, names: Sequence[str]) -> Sequence[StateValue]:
+        """Fetch states, or the first alone where they have grown since they were read and no longer fit together."""
+        try:
+            return self._get(names)
+        except TooLarge:
+            if len(names) == 1:
+                raise
+            self._reads.expect_none()
+            return self._get(names[:1])
+
+    def _get(self, names: Sequence[str]) -> Sequence[StateValue]:
+        states, target = self._model.transport.states, self._model.target
+        return self._call(lambda mark: states.get(target, mark, names), changes=False)
 
     def write(self, name: str, tensor: Tensor) -> None:
         """Replace a state."""
@@ -85,7 +109,7 @@ class KeptStates:
             self._lost, self._is_started = None, False
 
     def _call(self, call: Callable[[SequenceMark], T], *, changes: bool = True) -> T:
-        mark = self.mark()
+        mark = self.mark() if changes else self._sequence()
         try:
             answer = call(mark)
         except ServerUnavailable as error:

@@ -11,7 +11,8 @@ from inferwire.tensors.tensor import Tensor, as_tensor
 class VariableState(Unpicklable):
     """A state that a model keeps between the inferences of one request. Mirrors openvino's `VariableState`.
 
-    Given by `InferRequest.query_state`. It holds no memory: `state` is read from the server each time.
+    Given by `InferRequest.query_state`. Its value is the server's: reading `state` takes a round trip, or one for all
+    the small states that the program reads after each inference.
 
     Differs from OpenVINO: writing into the tensor that `state` gives changes nothing; assign a tensor to `state`.
 

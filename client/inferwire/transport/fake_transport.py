@@ -140,12 +140,14 @@ class FakeStates:
     Attributes:
         values: What it knows, by name.
         calls: The name and the sequence of each call about states.
+        read: The names of the states that each `get` asked for.
         error: What such a call raises, if anything.
         released: The ids of released sequences.
     """
 
     values: dict[str, StateValue] = field(default_factory=dict[str, StateValue])
     calls: list[tuple[str, SequenceMark]] = field(default_factory=list[tuple[str, SequenceMark]])
+    read: list[Sequence[str]] = field(default_factory=list[Sequence[str]])
     error: InferwireError | None = None
     released: list[int] = field(default_factory=list[int])
     _ids: Iterator[int] = field(default_factory=lambda: count(1))
@@ -156,6 +158,7 @@ class FakeStates:
 
     def get(self, target: Target, sequence: SequenceMark, names: Sequence[str]) -> Sequence[StateValue]:
         """Give states the test has set."""
+        self.read.append(names)
         self._note("get", target, sequence)
         return [self.values[name] for name in names]
 
