@@ -51,11 +51,11 @@ _LIBRARY = "the server's operator loads a library of operations with --extension
 _PLUGINS = "plugins are the server's, and its operator's to install"
 
 _INSTEAD: Mapping[str, str] = {
-    "openvino.convert_model()": _CONVERTED,
+    **{f"openvino.{name}": _CONVERTED for name in ("convert_model()", "torch")},
     "openvino.save_model()": _FILE,
     "openvino.serialize()": _FILE,
     "building a graph with openvino.Model()": _GRAPH,
-    **{f"openvino.{name}": _GRAPH for name in (*OPERATIONS, *_OF_GRAPHS, "Model", "Parameter", "torch")},
+    **{f"openvino.{name}": _GRAPH for name in (*OPERATIONS, *_OF_GRAPHS, "Model", "Parameter")},
     **{f"openvino.{name}": _INNER for name in ("ConstOutput", "Constant", "Input", "Node", "Output")},
     "openvino.frontend": _FILE,
     "openvino.tools": _FILE,

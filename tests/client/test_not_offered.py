@@ -100,6 +100,7 @@ def test_what_python_looks_for_in_a_module_of_operations_is_not_there() -> None:
                 "compile_model() takes its models too"
             ),
         ),
+        ("openvino.torch", "pass the original file to read_model() or compile_model(), or convert with openvino"),
         ("openvino.Model.evaluate", "compile the model and infer"),
         ("openvino.Model.add_results", "build or change the graph with openvino"),
         ("openvino.Core.register_plugin", "plugins are the server's"),

@@ -114,7 +114,8 @@ class ConvertingPart(Part):
         self._fit("custom", "operation: Callable", (operation,), operation if callable(operation) else None)
         raise RuntimeError(
             f"{type(self).__name__}.custom() is not offered by inferwire: its operation is a function of this program, "
-            "and the model is built on the server"
+            "and the model is built on the server; build it in with openvino, save the model as IR, and pass that file "
+            "to read_model() or compile_model()"
         )
 
 
