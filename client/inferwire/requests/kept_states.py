@@ -67,23 +67,26 @@ class KeptStates:
     def read(self, name: str) -> Tensor:
         """Give a copy of a state, fetched along with those that the program read with it after the last change."""
         self._sequence()
-        value = self._reads.take(name)
+        # Another thread may change the states meanwhile, after which `_reads` is another object.
+        reads = self._reads
+        value = reads.take(name)
         if value is None:
-            value, *others = self._fetched(self._reads.names_with(name))
-            self._reads.keep(others)
-        self._reads.note(value)
+            value, *others = self._fetched(name, reads)
+            reads.keep(others)
+        reads.note(value)
         memory = allocate(value.element_type, value.shape)
         memory.load_wire(value.shape, value.data)
         return Tensor.over(memory)
 
-    def _fetched(self, names: Sequence[str]) -> Sequence[StateValue]:
-        """Fetch states, or the first alone where they have grown since they were read and no longer fit together."""
+    def _fetched(self, name: str, reads: StateReads) -> Sequence[StateValue]:
+        """Fetch a state and others, or it alone where they have grown since then and no longer fit together."""
+        names = reads.names_with(name)
         try:
             return self._get(names)
         except TooLarge:
             if len(names) == 1:
                 raise
-            self._reads.expect_none()
+            reads.expect_none()
             return self._get(names[:1])
 
     def _get(self, names: Sequence[str]) -> Sequence[StateValue]:

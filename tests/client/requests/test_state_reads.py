@@ -77,6 +77,26 @@ def test_a_state_that_was_not_read_before_is_fetched_alone(transport: FakeTransp
     assert transport.states.read == [("h",), ("c",), ("k",), ("k",)]
 
 
+def test_what_was_fetched_along_does_not_outlive_an_inference_that_began_meanwhile(
+    transport: FakeTransport, request_: ov.InferRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request_.infer(ONES)
+    read(request_, "h", "c")
+    request_.infer(ONES)
+    get = FakeStates.get
+
+    def get_and_be_overtaken(
+        states: FakeStates, target: Target, sequence: SequenceMark, names: Sequence[str]
+    ) -> Sequence[StateValue]:
+        values = get(states, target, sequence, names)
+        monkeypatch.setattr(FakeStates, "get", get)
+        request_.infer(ONES)
+        return values
+
+    monkeypatch.setattr(FakeStates, "get", get_and_be_overtaken)
+    assert read(request_, "h", "c") == [2, 3]
+
+
 def test_a_state_that_is_read_again_is_asked_for_again(transport: FakeTransport, request_: ov.InferRequest) -> None:
     request_.infer(ONES)
     read(request_, "h", "c")
