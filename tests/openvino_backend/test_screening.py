@@ -196,53 +196,6 @@ def test_attention_is_right_also_after_one_over_a_single_element(build: Any, tmp
         np.testing.assert_allclose(attend(after_one, length), attend(of_its_own, length), atol=1e-4)
 
 
-def one_by_one(data: Any) -> Any:
-    """Negate the rows in a loop that the compiler cannot resolve: how many there are is left open."""
-    row = op.parameter([1, 2], np.float32)
-    body = make([op.result(op.negative(row))], [row])
-    iterator = op.tensor_iterator()
-    iterator.set_body(body)
-    iterator.set_sliced_input(row, data.output(0), 0, 1, 1, -1, 0)
-    return iterator.get_concatenated_slices(body.results[0].output(0), 0, 1, 1, -1, 0)
-
-
-def while_true(data: Any) -> Any:
-    """Negate everything in a loop, once."""
-    inside, goes_on = op.parameter([-1, 2], np.float32), op.constant(np.array(True))
-    body = make([op.result(goes_on), op.result(op.negative(inside))], [inside])
-    iterator = op.loop(op.constant(np.int32(1)), goes_on)
-    iterator.set_function(body)
-    iterator.set_special_body_ports([-1, 0])
-    iterator.set_merged_input(inside, data.output(0), body.results[1].output(0))
-    return iterator.get_iter_value(body.results[1].output(0), -1)
-
-
-def softmax(data: Any) -> Any:
-    return op.softmax(data, 0)
-
-
-def softmax_behind_what_does_nothing(data: Any) -> Any:
-    first = np.zeros(1, np.int64)
-    return op.softmax(op.squeeze(op.unsqueeze(data, first), first), 0)
-
-
-@pytest.mark.parametrize("iterate", [one_by_one, while_true])
-@pytest.mark.parametrize("use", [softmax, softmax_behind_what_does_nothing])
-def test_what_a_loop_gives_is_used_for_the_caller_whose_it_is(iterate: Any, use: Any, tmp_path: Path) -> None:
-    data = op.parameter([-1, 2], np.float32)
-    given = iterate(data)
-    openvino.save_model(make([op.result(given), op.result(use(given))], [data], "m"), tmp_path / "model.xml")
-    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
-    model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options)
-    slots = [model.create_slot(), model.create_slot()]
-    for number, (slot, length) in enumerate([(0, 1), (0, 2), (0, 2), (1, 2), (0, 2)]):
-        content = np.random.default_rng(number).normal(size=(length, 2)).astype(np.float32)
-        found = slots[slot].run([Tensor(BY_NAME["f32"], content.shape, content.tobytes())], [0, 1])
-        shares = np.exp(-content) / np.exp(-content).sum(axis=0)
-        np.testing.assert_array_equal(found[0].data, (-content).tobytes())
-        np.testing.assert_allclose(np.frombuffer(found[1].data, np.float32), shares.ravel(), atol=1e-5)
-
-
 def masked(data: Any) -> Any:
     return op.matmul(op.softmax(op.add(op.matmul(data, data, False, True), shown(data)), -1), data, False, False)
 

@@ -22,6 +22,8 @@ _MASKING = ("Add", "Select", "Subtract")
 
 _LOOPS = ("Loop", "TensorIterator")
 
+_WITH_BODIES = (*_LOOPS, "If")
+
 _FLOATS = {"f32": np.float32, "f16": np.float16}
 
 _LAYERS = (
@@ -54,7 +56,7 @@ def screen(model: Any) -> None:
     _part_inputs_from_results(model)
     _use_first_values_twice(model)
     _mask_attention(model)
-    _copy_what_loops_give(model)
+    _copy_what_bodies_give(model)
     _scale_before_gathers(model)
     _part_quantized_layers(model)
     _gather_from_one_batch(model)
@@ -131,15 +133,16 @@ def _mask_attention(model: Any) -> None:
                 _lead(node.output(0).get_target_inputs(), masked.output(0))
 
 
-def _copy_what_loops_give(model: Any) -> None:
-    """Have what a loop gives in a dynamic shape copied for whatever uses it but the model's results.
+def _copy_what_bodies_give(model: Any) -> None:
+    """Have what a loop or a branch gives in a dynamic shape copied for whatever uses it but the model's results.
 
     As of OpenVINO 2026.4 the CPU plugin has softmax, a product of matrices, or a recurrent network read it where it was
-    for the request before, where it is also a result: one caller's outputs are computed from another's loop. Nothing
-    but a computed shape keeps the copy from being left out as one that does nothing.
+    for the request before, where it is also a result: one caller's outputs are computed from another's loop. After a
+    branch, even the first inference may read memory that nobody has written to. Nothing but a computed shape keeps the
+    copy from being left out as one that does nothing.
     """
     for node in [*_nodes(model)]:
-        if node.get_type_name() in _LOOPS:
+        if node.get_type_name() in _WITH_BODIES:
             for given in node.outputs():
                 targets = [
                     target for target in given.get_target_inputs() if target.get_node().get_type_name() != "Result"

@@ -1,0 +1,100 @@
+"""What loops and branches give is the caller's whose inference it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset13
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+
+op: Any = opset13
+make: Any = openvino.Model
+
+
+def compiled(outputs: Sequence[Any], inputs: Sequence[Any], path: Path) -> OpenVinoModel:
+    model = make([op.result(output) for output in outputs], list(inputs), "m")
+    openvino.save_model(model, path, compress_to_fp16=False)
+    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
+    return OpenVinoBackend().compile(Source(path), options)
+
+
+def sent(kind: str, values: Any) -> Tensor:
+    return Tensor(BY_NAME[kind], values.shape, values.tobytes())
+
+
+def read(tensor: Tensor) -> np.ndarray[Any, Any]:
+    return np.frombuffer(tensor.data, np.float32).reshape(tensor.shape)
+
+
+def one_by_one(data: Any) -> Any:
+    """Negate the rows in a loop that the compiler cannot resolve: how many there are is left open."""
+    row = op.parameter([1, 2], np.float32)
+    body = make([op.result(op.negative(row))], [row])
+    iterator = op.tensor_iterator()
+    iterator.set_body(body)
+    iterator.set_sliced_input(row, data.output(0), 0, 1, 1, -1, 0)
+    return iterator.get_concatenated_slices(body.results[0].output(0), 0, 1, 1, -1, 0)
+
+
+def while_true(data: Any) -> Any:
+    """Negate everything in a loop, once."""
+    inside, goes_on = op.parameter([-1, 2], np.float32), op.constant(np.array(True))
+    body = make([op.result(goes_on), op.result(op.negative(inside))], [inside])
+    iterator = op.loop(op.constant(np.int32(1)), goes_on)
+    iterator.set_function(body)
+    iterator.set_special_body_ports([-1, 0])
+    iterator.set_merged_input(inside, data.output(0), body.results[1].output(0))
+    return iterator.get_iter_value(body.results[1].output(0), -1)
+
+
+def softmax(data: Any) -> Any:
+    return op.softmax(data, 0)
+
+
+def softmax_behind_what_does_nothing(data: Any) -> Any:
+    first = np.zeros(1, np.int64)
+    return op.softmax(op.squeeze(op.unsqueeze(data, first), first), 0)
+
+
+@pytest.mark.parametrize("iterate", [one_by_one, while_true])
+@pytest.mark.parametrize("use", [softmax, softmax_behind_what_does_nothing])
+def test_what_a_loop_gives_is_used_for_the_caller_whose_it_is(iterate: Any, use: Any, tmp_path: Path) -> None:
+    data = op.parameter([-1, 2], np.float32)
+    given = iterate(data)
+    openvino.save_model(make([op.result(given), op.result(use(given))], [data], "m"), tmp_path / "model.xml")
+    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
+    model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options)
+    slots = [model.create_slot(), model.create_slot()]
+    for number, (slot, length) in enumerate([(0, 1), (0, 2), (0, 2), (1, 2), (0, 2)]):
+        content = np.random.default_rng(number).normal(size=(length, 2)).astype(np.float32)
+        found = slots[slot].run([Tensor(BY_NAME["f32"], content.shape, content.tobytes())], [0, 1])
+        shares = np.exp(-content) / np.exp(-content).sum(axis=0)
+        np.testing.assert_array_equal(found[0].data, (-content).tobytes())
+        np.testing.assert_allclose(np.frombuffer(found[1].data, np.float32), shares.ravel(), atol=1e-5)
+
+
+def test_what_a_branch_gives_is_read_where_it_is(tmp_path: Path) -> None:
+    data, takes_all = op.parameter([-1, 2], np.float32), op.parameter([], np.bool_)
+    then_data, else_data = op.parameter([-1, 2], np.float32), op.parameter([-1, 2], np.float32)
+    everything = make([op.result(op.reshape(then_data, np.array([-1]), False))], [then_data])
+    most_of_each = make([op.result(op.reduce_max(else_data, np.array([1])))], [else_data])
+    branch = op.if_op(takes_all.output(0))
+    branch.set_then_body(everything)
+    branch.set_else_body(most_of_each)
+    branch.set_input(data.output(0), then_data, else_data)
+    taken = op.negative(branch.set_output(everything.results[0], most_of_each.results[0]))
+    beside = op.relu(op.transpose(data, np.array([1, 0])))
+    slot = compiled([taken, beside], [data, takes_all], tmp_path / "model.xml").create_slot()
+    for number, (length, takes) in enumerate([(3, False), (2, True), (2, False), (5, True)]):
+        content = np.random.default_rng(number).normal(size=(length, 2)).astype(np.float32)
+        (found,) = slot.run([sent("f32", content), sent("boolean", np.array(takes))], [0])
+        np.testing.assert_array_equal(read(found), -(content.ravel() if takes else content.max(axis=1)))
