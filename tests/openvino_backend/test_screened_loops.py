@@ -15,6 +15,7 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.sources import read_model, read_to_run
 
 op: Any = opset13
 make: Any = openvino.Model
@@ -98,3 +99,46 @@ def test_what_a_branch_gives_is_read_where_it_is(tmp_path: Path) -> None:
         content = np.random.default_rng(number).normal(size=(length, 2)).astype(np.float32)
         (found,) = slot.run([sent("f32", content), sent("boolean", np.array(takes))], [0])
         np.testing.assert_array_equal(read(found), -(content.ravel() if takes else content.max(axis=1)))
+
+
+def counting(shape: Sequence[int], data: Any, turns: Any, goes_on: Any) -> tuple[Any, Any, Any]:
+    """Add 1 in each turn; give the sum, twice the sum, and twice the sums of all turns."""
+    inside, always = op.parameter(list(shape), np.float32), op.constant(np.array(True))
+    total = op.add(inside, op.constant(np.float32(1)))
+    twice = op.multiply(total, op.constant(np.float32(2)))
+    loop = op.loop(turns, goes_on)
+    loop.set_function(make([op.result(always), op.result(total), op.result(twice)], [inside]))
+    loop.set_special_body_ports([-1, 0])
+    loop.set_merged_input(inside, data.output(0), total.output(0))
+    last, doubled = loop.get_iter_value(total.output(0), -1), loop.get_iter_value(twice.output(0), -1)
+    return last, doubled, loop.get_concatenated_slices(twice.output(0), 0, 1, 1, -1, 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "without_turn"),
+    [([1, -1], (np.zeros((1, 0)), np.zeros((0, 0)))), ([1, 2], (np.zeros((1, 2)), np.zeros((0, 2))))],
+)
+def test_a_loop_that_takes_no_turn_gives_nothing_of_another_caller_s(
+    shape: Sequence[int], without_turn: tuple[Any, Any], tmp_path: Path
+) -> None:
+    data = op.parameter(list(shape), np.float32)
+    turns, goes_on = op.parameter([], np.int64), op.parameter([1], np.bool_)
+    model = compiled(counting(shape, data, turns, goes_on), [data, turns, goes_on], tmp_path / "model.xml")
+    slots = [model.create_slot(), model.create_slot()]
+    content = np.array([[3, 4]], np.float32)
+    for number, (count, begins) in enumerate([(0, True), (2, True), (0, True), (3, False), (1, True)]):
+        given = [sent("f32", content), sent("i64", np.array(count)), sent("boolean", np.array([begins]))]
+        last, doubled, each = map(read, slots[number % 2].run(given, [0, 1, 2]))
+        taken = count if begins else 0
+        np.testing.assert_array_equal(last, content + taken)
+        expected = [2 * (content + turn + 1) for turn in range(taken)]
+        np.testing.assert_array_equal(doubled, expected[-1] if expected else without_turn[0])
+        np.testing.assert_array_equal(each, np.concatenate(expected) if expected else without_turn[1])
+
+
+def test_a_loop_that_takes_some_turn_is_left_as_it_is(tmp_path: Path) -> None:
+    data = op.parameter([1, 2], np.float32)
+    given = counting([1, 2], data, op.constant(np.int64(3)), op.constant(np.array(True)))
+    openvino.save_model(make([op.result(output) for output in given], [data], "m"), tmp_path / "model.xml")
+    core, source = openvino.Core(), Source(tmp_path / "model.xml")
+    assert len(read_to_run(core, source).get_ops()) == len(read_model(core, source).get_ops())

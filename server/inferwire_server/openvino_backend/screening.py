@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from openvino import opset13
+from openvino.op.util import BodyOutputDescription, MergedInputDescription
 
 op: Any = opset13
 
@@ -23,6 +24,9 @@ _MASKING = ("Add", "Select", "Subtract")
 _LOOPS = ("Loop", "TensorIterator")
 
 _WITH_BODIES = (*_LOOPS, "If")
+
+_END = np.iinfo(np.int32).max
+"""Where a slice ends that takes everything."""
 
 _FLOATS = {"f32": np.float32, "f16": np.float16}
 
@@ -56,6 +60,7 @@ def screen(model: Any) -> None:
     _part_inputs_from_results(model)
     _use_first_values_twice(model)
     _mask_attention(model)
+    _empty_what_no_turn_gives(model)
     _copy_what_bodies_give(model)
     _scale_before_gathers(model)
     _part_quantized_layers(model)
@@ -131,6 +136,20 @@ def _mask_attention(model: Any) -> None:
             if mask is not None:
                 masked = op.scaled_dot_product_attention(query, key, value, op.unsqueeze(mask, np.int64(0)))
                 _lead(node.output(0).get_target_inputs(), masked.output(0))
+
+
+def _empty_what_no_turn_gives(model: Any) -> None:
+    """Have a loop that takes no turn give nothing, or zeros, for what is only known once it has taken one.
+
+    As of OpenVINO 2026.4 the CPU plugin leaves such outputs as they were: the caller gets the whole of what the loop
+    gave in the inference before, another caller's. What a loop begins with and gives back at its end is right.
+    """
+    for loop in [node for node in _nodes(model) if node.get_type_name() == "Loop" and _may_take_no_turn(node)]:
+        count, goes_on = loop.input_value(0), loop.input_value(1)
+        takes_one = op.logical_and(op.not_equal(count, op.convert_like(np.int64(0), count)), goes_on)
+        takes_one = op.reshape(takes_one, np.zeros(0, np.int64), False)
+        for given in _given_by_turns(loop):
+            _lead(given.get_target_inputs(), _given_if(takes_one, given))
 
 
 def _copy_what_bodies_give(model: Any) -> None:
@@ -238,6 +257,33 @@ def _computed_input(node: Any) -> Any:
     """Give what a node works on: its first input that is no constant, or else its first."""
     inputs = [value.get_node() for value in node.input_values()]
     return next((each for each in inputs if each.get_type_name() != "Constant"), inputs[0])
+
+
+def _may_take_no_turn(loop: Any) -> bool:
+    """Whether the count of a loop's turns or its first condition is computed, or is known to be 0 or false."""
+    return not all(
+        node.get_type_name() == "Constant" and node.data.all()
+        for node in (loop.input_value(0).get_node(), loop.input_value(1).get_node())
+    )
+
+
+def _given_by_turns(loop: Any) -> Iterator[Any]:
+    """Give the outputs that a loop has nothing for before its first turn: all but the values that it carries."""
+    carried = {
+        each.body_value_index for each in loop.get_input_descriptions() if isinstance(each, MergedInputDescription)
+    }
+    for each in loop.get_output_descriptions():
+        if not isinstance(each, BodyOutputDescription) or each.body_value_index not in carried:
+            yield loop.output(each.output_index)
+
+
+def _given_if(condition: Any, given: Any) -> Any:
+    """Give an output on a condition; else nothing, or zeros where its shape is always the same."""
+    free = [axis for axis, length in enumerate(given.get_partial_shape()) if length.is_dynamic]
+    if not free:
+        return op.select(condition, given, op.convert(np.int64(0), given.get_element_type())).output(0)
+    ends = op.multiply(op.convert(condition, "i64"), np.full(len(free), _END))
+    return op.slice(given, np.zeros_like(free), ends, np.ones_like(free), np.array(free)).output(0)
 
 
 def _is_for_matmul(softmax: Any) -> bool:
