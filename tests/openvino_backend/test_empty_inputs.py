@@ -72,6 +72,19 @@ def step_by_step(data: Any) -> Any:
     return steps.get_iter_value(body.results[0].output(0), -1)
 
 
+def pooled(data: Any) -> Any:
+    return op.adaptive_avg_pool(op.unsqueeze(data, number(1)), numbers(2, 2))
+
+
+def pooled_in_a_region(data: Any) -> Any:
+    region, of_batch = op.constant(np.array([[0, 0, 3, 1]], np.float32)), numbers(0)
+    return op.roi_align(op.unsqueeze(data, number(1)), region, of_batch, 2, 2, 1, 1.0, "avg")
+
+
+def unique_steps(data: Any) -> Any:
+    return op.unique(data, number(1)).output(0)
+
+
 def compiled(build: Build, path: Path, streams: str = "1") -> OpenVinoModel:
     data = op.parameter([-1, -1, 4], np.float32)
     data.output(0).get_tensor().set_names({"steps"})
@@ -94,6 +107,9 @@ def run(slot: Slot, rows: int, steps: int, value: float = 1) -> np.ndarray[Any, 
         (padded_convolution, (1, 0), "Convolution"),
         (last_state, (1, 0), "LSTMSequence"),
         (step_by_step, (0, 3), "TensorIterator"),
+        (pooled, (1, 0), "AdaptiveAvgPool"),
+        (pooled_in_a_region, (1, 0), "ROIAlign"),
+        (unique_steps, (1, 0), "Unique"),
     ],
 )
 @pytest.mark.parametrize("is_brief", [False, True])
@@ -118,6 +134,19 @@ def test_a_model_is_given_none_where_it_takes_some(
     np.testing.assert_array_equal(run(slot, 2, 3), before)
 
 
+def test_a_model_is_given_none_where_it_picks_as_many_as_an_input_says(tmp_path: Path) -> None:
+    data, count = op.parameter([-1], np.float32), op.parameter([], np.int64)
+    most = op.topk(data, count, 0, "max", "value").output(0)
+    openvino.save_model(make([op.result(most)], [data, count], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    slot = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), ModelOptions("m", "CPU")).create_slot()
+    two = Tensor(BY_NAME["i64"], (), np.int64(2).tobytes())
+    content = np.array([5, 3, 4], np.float32).tobytes()
+    (found,) = slot.run([Tensor(F32, (3,), content), two], [0])
+    assert found.data == np.array([5, 4], np.float32).tobytes()
+    with pytest.raises(ServingError, match=r"\(TopK\) takes some$"):
+        slot.run([Tensor(F32, (0,), b""), two], [0])
+
+
 def one_more(data: Any) -> Any:
     return op.concat([data, op.constant(np.ones((1, 1, 4), np.float32))], 1)
 
@@ -128,6 +157,11 @@ def total(data: Any) -> Any:
 
 def products(data: Any) -> Any:
     return op.matmul(data, data, True, False)
+
+
+def the_two_most_at_most(data: Any) -> Any:
+    count = op.minimum(op.gather(op.shape_of(data), number(1), number(0)), number(2))
+    return op.topk(data, count, 1, "max", "value").output(0)
 
 
 def with_weights(data: Any) -> Any:
@@ -141,6 +175,7 @@ def with_weights(data: Any) -> Any:
         (total, (3, 0), np.zeros(4)),
         (products, (1, 0), np.zeros((1, 4, 4))),
         (with_weights, (2, 0), np.zeros((2, 0, 100))),
+        (the_two_most_at_most, (2, 0), np.zeros((2, 0, 4))),
         (first_of_each, (0, 3), np.zeros((0, 4))),
         (padded_convolution, (0, 3), np.zeros((0, 2, 11, 12))),
         (last_state, (0, 3), np.zeros((0, 1, 2))),

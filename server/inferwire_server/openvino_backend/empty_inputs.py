@@ -28,17 +28,14 @@ op: Any = opset13
 _REDUCING = ("L1", "L2", "LogicalAnd", "LogicalOr", "Max", "Mean", "Min", "Prod", "Sum")
 _UPDATING = ("ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate")
 _JOINING = ("Broadcast", "Concat", "Einsum", "MatMul", "Pad")
-_POOLING = ("AdaptiveAvgPool", "ROIAlign")
 _OF_SHAPES = ("ConvertLike", "NonZero", "Range", "ShapeOf")
 _OF_THE_GRAPH = ("Assign", "If", "ReadValue", "Result")
 
-_GIVING = frozenset(
-    (*(f"Reduce{name}" for name in _REDUCING), *_UPDATING, *_JOINING, *_POOLING, *_OF_SHAPES, *_OF_THE_GRAPH)
-)
+_GIVING = frozenset((*(f"Reduce{name}" for name in _REDUCING), *_UPDATING, *_JOINING, *_OF_SHAPES, *_OF_THE_GRAPH))
 """The operations that give what they should, also where one of their inputs has no elements and their output has."""
 
-_ENDING = frozenset(("Loop", "TensorIterator"))
-"""The operations that may end the process where one of their inputs has no elements."""
+_ALWAYS_TAKING = frozenset(("Loop", "TensorIterator", "Unique"))
+"""The operations that take elements although none are to come of them: the first two may end the process without."""
 
 _MOST_ELEMENTS = 64
 """Constants of more elements are left out of the copy: none of them is a shape."""
@@ -99,8 +96,27 @@ def _taking(nodes: Sequence[Any]) -> Iterator[str]:
         kind = node.get_type_name()
         if kind in _GIVING or not any(map(_is_empty, node.input_values())):
             continue
-        if kind in _ENDING or not all(map(_is_empty, node.outputs())):
+        if kind in _ALWAYS_TAKING or _picks_as_many_as_it_is_told(node) or not all(map(_is_empty, node.outputs())):
             yield f"'{node.get_friendly_name()}' ({kind})"
+
+
+def _picks_as_many_as_it_is_told(node: Any) -> bool:
+    """Whether it is a TopK of a number that comes with the inputs. Its shape is then that of the least number: none."""
+    return node.get_type_name() == "TopK" and not _is_of_shapes(node.input_value(1).get_node())
+
+
+def _is_of_shapes(node: Any) -> bool:
+    """Whether what a node gives is computed of shapes and constants alone."""
+    ahead, seen = [node], set[str]()
+    while ahead:
+        node = ahead.pop()
+        kind, name = node.get_type_name(), node.get_name()
+        if kind == "Parameter":
+            return False
+        if kind != "ShapeOf" and name not in seen:
+            seen.add(name)
+            ahead += [value.get_node() for value in node.input_values()]
+    return True
 
 
 def _is_empty(port: Any) -> bool:
