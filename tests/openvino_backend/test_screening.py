@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import openvino
 import pytest
-from openvino import opset6, opset13
-from openvino.op.util import Variable, VariableInfo
+from openvino import opset13
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
-from inferwire_server.core.states import ResetStates, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
@@ -106,114 +103,6 @@ def test_an_input_that_is_only_converted_to_its_own_type_is_given_whatever_shape
     for rows in (5, 3, 5, 2, 900, 3, 4):
         sent = Tensor(BY_NAME["f32"], (rows, 3), np.arange(1, rows * 3 + 1, dtype=np.float32).tobytes())
         assert slot.run([sent], [0, 1]) == (sent, sent)
-
-
-def none_yet(data: Any) -> Any:
-    return op.broadcast(op.constant(np.float32(0)), op.shape_of(data))
-
-
-def doubled(data: Any) -> Any:
-    return op.multiply(data, op.constant(np.float32(2)))
-
-
-Start: TypeAlias = Callable[[Any], Any]
-
-
-def adding_up(start: Start, path: Path) -> OpenVinoModel:
-    """Compile a model whose state is the sum of its inputs, beginning with what `start` makes of the first one."""
-    info = VariableInfo()
-    info.data_shape, info.data_type, info.variable_id = openvino.PartialShape([-1, 2]), openvino.Type.f32, "sum"
-    variable, data = Variable(info), op.parameter([-1, 2], np.float32)
-    before = opset6.read_value(start(data), variable)
-    before.output(0).get_tensor().set_names({"before"})
-    after = op.add(before, data)
-    results = [op.result(before), op.result(after)]
-    openvino.save_model(make(results, [opset6.assign(after, variable)], [data], "m"), path, compress_to_fp16=False)
-    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
-    return OpenVinoBackend().compile(Source(path), options)
-
-
-def rows(count: int, value: float) -> Tensor:
-    return Tensor(BY_NAME["f32"], (count, 2), np.full((count, 2), value, np.float32).tobytes())
-
-
-@pytest.mark.parametrize(("start", "begins_at"), [(none_yet, 0), (doubled, 2)])
-@pytest.mark.parametrize("keeps_states", [False, True])
-def test_a_caller_s_state_begins_with_its_own_rows_whatever_another_s_has(
-    start: Start, begins_at: float, keeps_states: bool, tmp_path: Path
-) -> None:
-    model = adding_up(start, tmp_path / "model.xml")
-    assert sorted(model.spec.outputs[0].names) == ["before"]
-    other = model.create_slot(keeps_states=True)
-    other.run([rows(4, 1)], [0, 1])
-    model.create_slot(keeps_states=keeps_states).run([rows(1, 1)], [0, 1])
-    assert other.run([rows(4, 1)], [0, 1]) == (rows(4, begins_at + 1), rows(4, begins_at + 2))
-    fresh = model.create_slot(keeps_states=keeps_states)
-    assert fresh.run([rows(1, 1)], [0, 1]) == (rows(1, begins_at), rows(1, begins_at + 1))
-
-
-def as_it_is(state: Any) -> Any:
-    return state
-
-
-def in_its_order(state: Any) -> Any:
-    count = op.gather(op.shape_of(state), np.int64(0), np.int64(0))
-    return op.gather(state, op.range(np.int64(0), count, np.int64(1), "i64"), np.int64(0))
-
-
-def collecting(widths: Sequence[int], take: Callable[[Any], Any]) -> Any:
-    """Make a model with a state for each of its inputs: all that it was given so far. They begin with nothing."""
-    inputs, sinks, results = list[Any](), list[Any](), list[Any]()
-    for number, width in enumerate(widths):
-        info = VariableInfo()
-        info.data_shape, info.data_type = openvino.PartialShape([-1, -1, width]), openvino.Type.f32
-        info.variable_id = f"state {number}"
-        variable, data = Variable(info), op.parameter([-1, -1, width], np.float32)
-        inputs.append(data)
-        batch = op.gather(op.shape_of(inputs[0]), np.array([0]), np.int64(0))
-        nothing = op.broadcast(np.float32(0), op.concat([batch, np.array([0, width])], 0))
-        collected = op.concat([take(opset6.read_value(nothing, variable)), data], 1)
-        sinks.append(opset6.assign(collected, variable))
-        results.append(op.result(op.negative(collected)))
-    return make(results, sinks, inputs, "m")
-
-
-@pytest.mark.parametrize("widths", [[2], [2, 3]])
-@pytest.mark.parametrize("take", [as_it_is, in_its_order])
-def test_a_state_that_begins_with_nothing_does_so_for_every_caller(
-    widths: Sequence[int], take: Callable[[Any], Any], tmp_path: Path
-) -> None:
-    openvino.save_model(collecting(widths, take), tmp_path / "model.xml", compress_to_fp16=False)
-    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
-    model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options)
-
-    def steps(count: int, value: float) -> list[Tensor]:
-        filled = [np.full((1, count, width), value, np.float32) for width in widths]
-        return [Tensor(BY_NAME["f32"], content.shape, content.tobytes()) for content in filled]
-
-    kept, every = model.create_slot(keeps_states=True), range(len(widths))
-    for count, total in ((1, 1), (5, 6), (9, 15)):
-        assert kept.run(steps(count, 1), every) == tuple(steps(total, -1))
-    for slot in (model.create_slot(), model.create_slot(keeps_states=True)):
-        assert slot.run(steps(1, 2), every) == tuple(steps(1, -2))
-    kept.access(ResetStates())
-    assert kept.run(steps(9, 3), every) == tuple(steps(9, -3))
-
-
-def test_states_that_begin_with_the_same_nothing_are_left_as_they_are(tmp_path: Path) -> None:
-    openvino.save_model(collecting([2, 2], as_it_is), tmp_path / "model.xml", compress_to_fp16=False)
-    core, source = openvino.Core(), Source(tmp_path / "model.xml")
-    assert kinds(read_to_run(core, source)) == kinds(read_model(core, source))
-
-
-def test_a_state_may_be_set_to_no_rows(tmp_path: Path) -> None:
-    model = adding_up(none_yet, tmp_path / "model.xml")
-    slot = model.create_slot(keeps_states=True)
-    slot.run([rows(1, 1)], [1])
-    slot.access(WriteStates((("sum", rows(0, 0)),)))
-    assert slot.run([rows(1, 1)], [1]) == (rows(0, 0),)
-    slot.access(ResetStates())
-    assert slot.run([rows(1, 1)], [1]) == (rows(1, 1),)
 
 
 def bare(data: Any) -> Any:

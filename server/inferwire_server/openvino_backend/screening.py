@@ -6,13 +6,15 @@ inference changes what others get. Takes graphs as they are read.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from openvino import opset13
 from openvino.op.util import BodyOutputDescription, MergedInputDescription
+
+from inferwire_server.openvino_backend.edges import LOOPS, lead, nodes
+from inferwire_server.openvino_backend.screened_states import use_first_values_twice
 
 op: Any = opset13
 
@@ -22,9 +24,7 @@ _WITHOUT_MASK = 3
 _MASKING = ("Add", "Select", "Subtract")
 """What attention's scores come from that have a mask, or something else added."""
 
-_LOOPS = ("Loop", "TensorIterator")
-
-_WITH_BODIES = (*_LOOPS, "If")
+_WITH_BODIES = (*LOOPS, "If")
 
 _END = np.iinfo(np.int32).max
 """Where a slice ends that takes everything."""
@@ -59,7 +59,7 @@ def screen(model: Any) -> None:
     """
     _refuse_unsafe(model)
     _part_inputs_from_results(model)
-    _use_first_values_twice(model)
+    use_first_values_twice(model)
     _mask_attention(model)
     _empty_what_no_turn_gives(model)
     _copy_what_bodies_give(model)
@@ -70,7 +70,7 @@ def screen(model: Any) -> None:
 
 def _refuse_unsafe(model: Any) -> None:
     """Refuse a graph with an operation that is known to corrupt memory, in bodies of its branches and loops, too."""
-    for node in _nodes(model):
+    for node in nodes(model):
         # As of OpenVINO 2026.4 the CPU plugin writes eight times as much as a u1 tensor has.
         if node.get_type_name() == "Convert" and node.get_output_element_type(0).get_type_name() == "u1":
             raise ValueError(
@@ -95,33 +95,7 @@ def _part_inputs_from_results(model: Any) -> None:
             source = source.get_node().input_value(0)
         first = np.zeros(1, np.int64)
         parted = op.squeeze(op.unsqueeze(source, first), first, name=kept.get_node().get_friendly_name())
-        _lead(kept.get_target_inputs(), parted.output(0))
-
-
-def _use_first_values_twice(model: Any) -> None:
-    """Have the value that a state begins with used beside the state, too, if it is computed and has a dynamic shape.
-
-    As of OpenVINO 2026.4 the CPU plugin moves into a state's node what computes the first value for it alone. Where the
-    shapes that this is computed from are those that it was last computed from, the node leaves its memory as it is, and
-    that has the shape of the state of whichever request ran last: the next gets rows of another caller's state beside
-    its own, or its own are written past the memory's end. What something else uses, too, is not moved: that is so for a
-    language model's first keys and values, which are all the same empty one.
-    """
-    reads = [node for node in _nodes(model) if node.get_type_name() == "ReadValue" and node.get_input_size()]
-    values = [read.input_value(0) for read in reads]
-    empty = Counter(_origin(value) for value in values if _is_always_empty(value))
-    for read, value in zip(reads, values, strict=True):
-        if value.get_node().get_type_name() in ("Constant", "Parameter") or value.get_partial_shape().is_static:
-            continue
-        if _is_always_empty(value) and empty[_origin(value)] > 1:
-            continue
-        state = read.output(0)
-        targets = state.get_target_inputs()
-        # No length is less than 0, which the compiler does not know.
-        longest = op.reduce_max(op.shape_of(value), np.zeros(1, np.int64))
-        first = op.minimum(longest, np.int64(0))
-        picked = op.gather(op.unsqueeze(state, np.int64(0)), first, np.int64(0))
-        _lead(targets, picked.output(0))
+        lead(kept.get_target_inputs(), parted.output(0))
 
 
 def _mask_attention(model: Any) -> None:
@@ -130,7 +104,7 @@ def _mask_attention(model: Any) -> None:
     As of OpenVINO 2026.4 the CPU plugin makes one kernel of it for all shapes. If the first inference goes over one
     element, whose softmax is 1 whatever it is, the kernel has no softmax: later ones over 17 and more are wrong.
     """
-    for node in [*_nodes(model)]:
+    for node in [*nodes(model)]:
         if node.get_type_name() == "Softmax":
             scores = node.input_value(0)
             if _is_for_matmul(node) and scores.get_node().get_type_name() not in _MASKING:
@@ -142,7 +116,7 @@ def _mask_attention(model: Any) -> None:
             mask = _zeros_over(key, -2)
             if mask is not None:
                 masked = op.scaled_dot_product_attention(query, key, value, op.unsqueeze(mask, np.int64(0)))
-                _lead(node.output(0).get_target_inputs(), masked.output(0))
+                lead(node.output(0).get_target_inputs(), masked.output(0))
 
 
 def _empty_what_no_turn_gives(model: Any) -> None:
@@ -151,12 +125,12 @@ def _empty_what_no_turn_gives(model: Any) -> None:
     As of OpenVINO 2026.4 the CPU plugin leaves such outputs as they were: the caller gets the whole of what the loop
     gave in the inference before, another caller's. What a loop begins with and gives back at its end is right.
     """
-    for loop in [node for node in _nodes(model) if node.get_type_name() == "Loop" and _may_take_no_turn(node)]:
+    for loop in [node for node in nodes(model) if node.get_type_name() == "Loop" and _may_take_no_turn(node)]:
         count, goes_on = loop.input_value(0), loop.input_value(1)
         takes_one = op.logical_and(op.not_equal(count, op.convert_like(np.int64(0), count)), goes_on)
         takes_one = op.reshape(takes_one, np.zeros(0, np.int64), False)
         for given in _given_by_turns(loop):
-            _lead(given.get_target_inputs(), _given_if(takes_one, given))
+            lead(given.get_target_inputs(), _given_if(takes_one, given))
 
 
 def _copy_what_bodies_give(model: Any) -> None:
@@ -167,14 +141,14 @@ def _copy_what_bodies_give(model: Any) -> None:
     branch, even the first inference may read memory that nobody has written to. Nothing but a computed shape keeps the
     copy from being left out as one that does nothing.
     """
-    for node in [*_nodes(model)]:
+    for node in [*nodes(model)]:
         if node.get_type_name() in _WITH_BODIES:
             for given in node.outputs():
                 targets = [
                     target for target in given.get_target_inputs() if target.get_node().get_type_name() != "Result"
                 ]
                 if targets and given.get_partial_shape().is_dynamic:
-                    _lead(targets, op.broadcast(given, op.shape_of(given)).output(0))
+                    lead(targets, op.broadcast(given, op.shape_of(given)).output(0))
 
 
 def _scale_before_gathers(model: Any) -> None:
@@ -184,7 +158,7 @@ def _scale_before_gathers(model: Any) -> None:
     dimensions as it is. Some graphs end the process as they are compiled, others give outputs of a wrong shape. Scales
     do not move behind a Clamp, which the layer does as it writes. A NaN, which Clamps change, is not among integers.
     """
-    for node in [*_nodes(model)]:
+    for node in [*nodes(model)]:
         if node.get_type_name() == "Gather":
             taken = node.input(0)
             while taken.get_source_output().get_node().get_type_name() in _MOVING:
@@ -200,7 +174,7 @@ def _part_quantized_layers(model: Any) -> None:
     Quantizing does what a Relu does. Without any other activation nor a bias, what the kernel gives comes from memory
     that nothing was written to. The first layer does the PRelu as it writes.
     """
-    for node in [*_nodes(model)]:
+    for node in [*nodes(model)]:
         if node.get_type_name() == "FakeQuantize":
             data, kind = node.input_value(0), node.get_output_element_type(0).get_type_name()
             if (
@@ -217,7 +191,7 @@ def _gather_from_one_batch(model: Any) -> None:
 
     As of OpenVINO 2026.4 the compiler goes past the end of its memory for such a Gather, and ends the process.
     """
-    for node in [*_nodes(model)]:
+    for node in [*nodes(model)]:
         if node.get_type_name() != "Gather" or not node.get_attributes()["batch_dims"]:
             continue
         data, indices, axis = node.input_values()
@@ -228,7 +202,7 @@ def _gather_from_one_batch(model: Any) -> None:
         if batches.prod() == 1:
             name = node.get_friendly_name()
             taken = op.gather(data, op.constant(known.reshape(rest)), axis, name=name)
-            _lead(node.output(0).get_target_inputs(), taken.output(0))
+            lead(node.output(0).get_target_inputs(), taken.output(0))
 
 
 def _is_matrix(shape: Any) -> bool:
@@ -310,44 +284,6 @@ def _zeros_over(data: Any, axis: int) -> Any | None:
     return op.broadcast(op.constant(np.array(0, _FLOATS[kind])), length)
 
 
-def _lead(targets: Any, source: Any) -> None:
-    """Have inputs of nodes take another output. The names of a model's outputs are their results' own."""
-    for target in targets:
-        target.replace_source_output(source)
-
-
-def _is_always_empty(value: Any) -> bool:
-    shape = value.get_partial_shape()
-    return shape.rank.is_static and any(length == 0 for length in shape)
-
-
-def _origin(value: Any) -> tuple[Any, ...]:
-    """Write out how a value is computed: OpenVINO makes one of those for which that is the same."""
-    node = value.get_node()
-    match node.get_type_name():
-        case "Parameter":
-            return (node.get_name(),)
-        case "Constant":
-            return node.get_element_type().get_type_name(), tuple(node.get_output_shape(0)), node.data.tobytes()
-        case kind:
-            attributes = repr(node.get_attributes())
-            return kind, value.get_index(), attributes, *map(_origin, node.input_values())
-
-
 def _does_nothing(node: Any) -> bool:
     is_conversion = node.get_type_name() in ("Convert", "ConvertLike")
     return is_conversion and node.get_input_element_type(0) == node.get_output_element_type(0)
-
-
-def _nodes(model: Any) -> Iterator[Any]:
-    for node in model.get_ops():
-        yield node
-        for body in _bodies(node):
-            yield from _nodes(body)
-
-
-def _bodies(node: Any) -> tuple[Any, ...]:
-    kind = node.get_type_name()
-    if kind == "If":
-        return node.get_then_body(), node.get_else_body()
-    return (node.get_function(),) if kind in _LOOPS else ()
