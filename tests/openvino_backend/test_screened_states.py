@@ -131,6 +131,43 @@ def test_a_state_may_be_set_to_no_rows(tmp_path: Path) -> None:
     assert slot.run([rows(1, 1)], [1]) == (rows(1, 1),)
 
 
+def itself(data: Any) -> Any:
+    return data
+
+
+def in_pieces(data: Any) -> Any:
+    halves = op.split(data, np.int64(1), 2)
+    return op.concat([halves.output(0), halves.output(1)], 1)
+
+
+def positive(data: Any) -> Any:
+    return op.relu(data)
+
+
+@pytest.mark.parametrize("start", [itself, positive, doubled])
+@pytest.mark.parametrize("keep", [itself, in_pieces, positive])
+@pytest.mark.parametrize("count", [-1, 3])
+def test_a_state_that_is_the_last_input_is_read_before_it_is_replaced(
+    start: Start, keep: Start, count: int, tmp_path: Path
+) -> None:
+    info, data = VariableInfo(), op.parameter([count, 2], np.float32)
+    info.data_shape, info.data_type, info.variable_id = openvino.PartialShape([count, 2]), openvino.Type.f32, "last"
+    variable, first = Variable(info), start(data)
+    before = opset6.read_value(first, variable)
+    kept = first if keep is start else keep(data)
+    results = [op.result(op.add(before, data)), op.result(op.negative(data))]
+    model = make(results, [opset6.assign(kept, variable)], [data], "m")
+    openvino.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
+    model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options)
+    slots = [model.create_slot(keeps_states=True), model.create_slot(keeps_states=True)]
+    last = [0, 0]
+    for value, number in enumerate((0, 1, 0, 0, 1), start=1):
+        before_it = last[number] or value * (2 if start is doubled else 1)
+        assert slots[number].run([rows(3, value)], [0, 1]) == (rows(3, before_it + value), rows(3, -value))
+        last[number] = value
+
+
 def kinds(model: openvino.Model) -> list[str]:
     nodes: list[Any] = model.get_ordered_ops()
     return [node.get_type_name() for node in nodes]

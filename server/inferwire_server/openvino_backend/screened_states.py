@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,21 @@ def use_first_values_twice(model: Any) -> None:
         lead(targets, picked.output(0))
 
 
+def copy_what_replaces_states(model: Any) -> None:
+    """Have a state get a copy of what is not computed from it.
+
+    As of OpenVINO 2026.4 the CPU plugin gives an input, or a first value, the memory of the state that it is assigned
+    to: what reads either gets what others left there, or the new state in place of the old. A choice whose condition is
+    computed is a copy that is not left out, also in known shapes.
+    """
+    reads = {_variable(node): node for node in model.get_ops() if node.get_type_name() == "ReadValue"}
+    for sink in model.get_sinks():
+        read, value = reads[_variable(sink)], sink.input_value(0)
+        if not _is_computed_from(value.get_node(), read):
+            most = op.reduce_max(op.convert(op.reshape(read, np.array([-1]), False), "f32"), np.int64(0))
+            lead([sink.input(0)], op.select(op.equal(most, most), value, value).output(0))
+
+
 def _is_always_empty(value: Any) -> bool:
     shape = value.get_partial_shape()
     return shape.rank.is_static and any(length == 0 for length in shape)
@@ -55,3 +70,20 @@ def _origin(value: Any) -> tuple[Any, ...]:
         case kind:
             attributes = repr(node.get_attributes())
             return kind, value.get_index(), attributes, *map(_origin, node.input_values())
+
+
+def _variable(node: Any) -> str:
+    return node.get_attributes()["variable_id"]
+
+
+def _is_computed_from(node: Any, source: Any) -> bool:
+    ahead, seen = deque([node]), set[str]()
+    while ahead:
+        node = ahead.popleft()
+        name = node.get_name()
+        if name == source.get_name():
+            return True
+        if name not in seen:
+            seen.add(name)
+            ahead += [value.get_node() for value in node.input_values()]
+    return False

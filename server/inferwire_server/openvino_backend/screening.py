@@ -14,7 +14,7 @@ from openvino import opset13
 from openvino.op.util import BodyOutputDescription, MergedInputDescription
 
 from inferwire_server.openvino_backend.edges import LOOPS, lead, nodes
-from inferwire_server.openvino_backend.screened_states import use_first_values_twice
+from inferwire_server.openvino_backend.screened_states import copy_what_replaces_states, use_first_values_twice
 
 op: Any = opset13
 
@@ -60,6 +60,7 @@ def screen(model: Any) -> None:
     _refuse_unsafe(model)
     _part_inputs_from_results(model)
     use_first_values_twice(model)
+    copy_what_replaces_states(model)
     _mask_attention(model)
     _empty_what_no_turn_gives(model)
     _copy_what_bodies_give(model)
