@@ -9,8 +9,8 @@ LOOPS = ("Loop", "TensorIterator")
 
 
 def nodes(model: Any) -> Iterator[Any]:
-    """Give all nodes, those in the bodies of branches and loops, too."""
-    for node in model.get_ops():
+    """Give all nodes, each behind those that it takes something from, those in bodies of branches and loops, too."""
+    for node in model.get_ordered_ops():
         yield node
         for body in _bodies(node):
             yield from nodes(body)

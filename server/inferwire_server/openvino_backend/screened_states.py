@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from openvino import opset13
 from inferwire_server.openvino_backend.edges import lead, nodes
 
 op: Any = opset13
+
+_MOST_COMPARED_BYTES = 4096
+"""Constants of more bytes are compared with no other: no state begins with so much that is nothing."""
 
 
 def use_first_values_twice(model: Any) -> None:
@@ -24,11 +28,12 @@ def use_first_values_twice(model: Any) -> None:
     """
     reads = [node for node in nodes(model) if node.get_type_name() == "ReadValue" and node.get_input_size()]
     values = [read.input_value(0) for read in reads]
-    empty = Counter(_origin(value) for value in values if _is_always_empty(value))
+    origins = _Origins()
+    empty = Counter(origins.of(value) for value in values if _is_always_empty(value))
     for read, value in zip(reads, values, strict=True):
         if value.get_node().get_type_name() in ("Constant", "Parameter") or value.get_partial_shape().is_static:
             continue
-        if _is_always_empty(value) and empty[_origin(value)] > 1:
+        if _is_always_empty(value) and empty[origins.of(value)] > 1:
             continue
         state = read.output(0)
         targets = state.get_target_inputs()
@@ -47,9 +52,11 @@ def copy_what_replaces_states(model: Any) -> None:
     computed is a copy that is not left out, also in known shapes.
     """
     reads = {_variable(node): node for node in model.get_ops() if node.get_type_name() == "ReadValue"}
+    bits = {read.get_name(): 1 << at for at, read in enumerate(reads.values())}
+    states = _states_behind(model, bits) if bits else {}
     for sink in model.get_sinks():
         read, value = reads[_variable(sink)], sink.input_value(0)
-        if not _is_computed_from(value.get_node(), read):
+        if not states[value.get_node().get_name()] & bits[read.get_name()]:
             most = op.reduce_max(op.convert(op.reshape(read, np.array([-1]), False), "f32"), np.int64(0))
             lead([sink.input(0)], op.select(op.equal(most, most), value, value).output(0))
 
@@ -59,31 +66,50 @@ def _is_always_empty(value: Any) -> bool:
     return shape.rank.is_static and any(length == 0 for length in shape)
 
 
-def _origin(value: Any) -> tuple[Any, ...]:
-    """Write out how a value is computed: OpenVINO makes one of those for which that is the same."""
-    node = value.get_node()
-    match node.get_type_name():
-        case "Parameter":
+class _Origins:
+    """Numbers what computes values. What OpenVINO makes one of, because it is computed alike, has the same number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._of_nodes: dict[str, int] = {}
+
+    def of(self, value: Any) -> tuple[int, int]:
+        """Give the number of what computes a value, and which of its outputs the value is."""
+        ahead = [value.get_node()]
+        while ahead:
+            node = ahead[-1]
+            before = [each for each in _sources(node) if each.get_name() not in self._of_nodes]
+            if before:
+                ahead += before
+            else:
+                self._of_nodes[node.get_name()] = self._numbers.setdefault(self._key(node), len(self._numbers))
+                ahead.pop()
+        return self._of_nodes[value.get_node().get_name()], value.get_index()
+
+    def _key(self, node: Any) -> tuple[Any, ...]:
+        kind = node.get_type_name()
+        if kind == "Parameter" or (kind == "Constant" and node.data.nbytes > _MOST_COMPARED_BYTES):
             return (node.get_name(),)
-        case "Constant":
+        if kind == "Constant":
             return node.get_element_type().get_type_name(), tuple(node.get_output_shape(0)), node.data.tobytes()
-        case kind:
-            attributes = repr(node.get_attributes())
-            return kind, value.get_index(), attributes, *map(_origin, node.input_values())
+        given = [(self._of_nodes[each.get_node().get_name()], each.get_index()) for each in node.input_values()]
+        return kind, repr(node.get_attributes()), *given
 
 
 def _variable(node: Any) -> str:
     return node.get_attributes()["variable_id"]
 
 
-def _is_computed_from(node: Any, source: Any) -> bool:
-    ahead, seen = deque([node]), set[str]()
-    while ahead:
-        node = ahead.popleft()
+def _sources(node: Any) -> list[Any]:
+    return [value.get_node() for value in node.input_values()]
+
+
+def _states_behind(model: Any, bits: Mapping[str, int]) -> dict[str, int]:
+    """Say of each node from which states it is computed, each of which has a bit."""
+    behind: dict[str, int] = {}
+    for node in model.get_ordered_ops():
         name = node.get_name()
-        if name == source.get_name():
-            return True
-        if name not in seen:
-            seen.add(name)
-            ahead += [value.get_node() for value in node.input_values()]
-    return False
+        behind[name] = bits.get(name, 0)
+        for source in _sources(node):
+            behind[name] |= behind[source.get_name()]
+    return behind

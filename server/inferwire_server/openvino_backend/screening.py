@@ -14,6 +14,7 @@ from openvino import opset13
 from openvino.op.util import BodyOutputDescription, MergedInputDescription
 
 from inferwire_server.openvino_backend.edges import LOOPS, lead, nodes
+from inferwire_server.openvino_backend.screened_quantization import mend_quantized_layers
 from inferwire_server.openvino_backend.screened_states import copy_what_replaces_states, use_first_values_twice
 
 op: Any = opset13
@@ -31,25 +32,6 @@ _END = np.iinfo(np.int32).max
 
 _FLOATS = {"f32": np.float32, "f16": np.float16}
 
-_LAYERS = (
-    "Convolution",
-    "ConvolutionBackpropData",
-    "GroupConvolution",
-    "GroupConvolutionBackpropData",
-    "MatMul",
-)
-"""What is computed in integers if its data and weights are quantized."""
-
-_SCALING = ("Add", "Divide", "Multiply", "Subtract")
-"""What the compiler may compute together with a layer's scales."""
-
-_MOVING = ("Convert", "Gather", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""What may come to nothing between a layer and a Gather."""
-
-_MATRIX_RANK = 2
-
-_INTEGERS = ("i4", "i8", "u4", "u8")
-
 
 def screen(model: Any) -> None:
     """Change a graph so that it stays within its memory as it is compiled and runs, and its callers apart.
@@ -64,8 +46,7 @@ def screen(model: Any) -> None:
     _mask_attention(model)
     _empty_what_no_turn_gives(model)
     _copy_what_bodies_give(model)
-    _scale_before_gathers(model)
-    _part_quantized_layers(model)
+    mend_quantized_layers(model)
     _gather_from_one_batch(model)
 
 
@@ -152,41 +133,6 @@ def _copy_what_bodies_give(model: Any) -> None:
                     lead(targets, op.broadcast(given, op.shape_of(given)).output(0))
 
 
-def _scale_before_gathers(model: Any) -> None:
-    """Clamp what comes to a Gather from a quantized layer, to what it is anyhow.
-
-    As of OpenVINO 2026.4 the compiler moves the scales of such a layer behind the Gather, as if that left the number of
-    dimensions as it is. Some graphs end the process as they are compiled, others give outputs of a wrong shape. Scales
-    do not move behind a Clamp, which the layer does as it writes. A NaN, which Clamps change, is not among integers.
-    """
-    for node in [*nodes(model)]:
-        if node.get_type_name() == "Gather":
-            taken = node.input(0)
-            while taken.get_source_output().get_node().get_type_name() in _MOVING:
-                taken = taken.get_source_output().get_node().input(0)
-            if _is_scaled(taken.get_source_output().get_node()):
-                taken.replace_source_output(op.clamp(taken.get_source_output(), -np.inf, np.inf).output(0))
-
-
-def _part_quantized_layers(model: Any) -> None:
-    """Put a PRelu that changes nothing between quantized layers that have no more than a Relu or a Clamp between.
-
-    As of OpenVINO 2026.4 the CPU plugin makes one kernel of such layers, if the shapes are known and rows are few.
-    Quantizing does what a Relu does. Without any other activation nor a bias, what the kernel gives comes from memory
-    that nothing was written to. The first layer does the PRelu as it writes.
-    """
-    for node in [*nodes(model)]:
-        if node.get_type_name() == "FakeQuantize":
-            data, kind = node.input_value(0), node.get_output_element_type(0).get_type_name()
-            if (
-                kind in _FLOATS
-                and _is_matrix(data.get_partial_shape())
-                and _is_scaled(_before_cutting(data.get_node()))
-            ):
-                slope = op.constant(np.array([1], _FLOATS[kind]))
-                node.input(0).replace_source_output(op.prelu(data, slope).output(0))
-
-
 def _gather_from_one_batch(model: Any) -> None:
     """Have a Gather take its elements without batches if it has a single one and the indices are known.
 
@@ -204,41 +150,6 @@ def _gather_from_one_batch(model: Any) -> None:
             name = node.get_friendly_name()
             taken = op.gather(data, op.constant(known.reshape(rest)), axis, name=name)
             lead(node.output(0).get_target_inputs(), taken.output(0))
-
-
-def _is_matrix(shape: Any) -> bool:
-    return shape.is_static and len(shape) == _MATRIX_RANK
-
-
-def _before_cutting(node: Any) -> Any:
-    """Give what comes before that which quantizing does as well."""
-    while node.get_type_name() in (*_SCALING, *_MOVING, "Clamp", "Relu"):
-        node = _computed_input(node)
-    return node
-
-
-def _is_scaled(node: Any) -> bool:
-    """Whether something is what a quantized layer gives, but for operations that the layer's scales may move behind."""
-    while node.get_type_name() in (*_SCALING, *_MOVING):
-        node = _computed_input(node)
-    return node.get_type_name() in _LAYERS and all(_is_quantized(each.get_node()) for each in node.input_values()[:2])
-
-
-def _is_quantized(node: Any) -> bool:
-    """Whether something is made of a FakeQuantize, or of small integers, without another layer between."""
-    while node.get_type_name() != "FakeQuantize":
-        if node.get_type_name() in _LAYERS:
-            return False
-        if not node.get_input_size():
-            return node.get_type_name() == "Constant" and node.get_output_element_type(0).get_type_name() in _INTEGERS
-        node = _computed_input(node)
-    return True
-
-
-def _computed_input(node: Any) -> Any:
-    """Give what a node works on: its first input that is no constant, or else its first."""
-    inputs = [value.get_node() for value in node.input_values()]
-    return next((each for each in inputs if each.get_type_name() != "Constant"), inputs[0])
 
 
 def _may_take_no_turn(loop: Any) -> bool:
