@@ -118,6 +118,17 @@ def test_a_gather_takes_any_elements_of_a_quantized_layer(indices: Any, shape: S
     np.testing.assert_array_equal(run_apart(tmp_path / "model.xml", DATA), np.take(given, indices, axis=2))
 
 
+def test_a_layer_of_which_several_gathers_take_something_is_clamped_once_as_it_writes(tmp_path: Path) -> None:
+    data = op.parameter([2, 3, 4], np.float32)
+    parts = op.reshape(with_scales(data), op.constant(np.array([2, 3, 5, 1])), False)
+    parts = op.transpose(parts, op.constant(np.array([2, 0, 1, 3])))
+    taken = [op.gather(parts, op.constant(index), op.constant(0)) for index in range(3)]
+    openvino.save_model(make([op.result(each) for each in taken], [data], "m"), tmp_path / "model.xml")
+    nodes: list[Any] = read_to_run(openvino.Core(), Source(tmp_path / "model.xml")).get_ordered_ops()
+    (clamp,) = [node for node in nodes if node.get_type_name() == "Clamp"]
+    assert clamp.input_value(0).get_node().get_type_name() == "MatMul"
+
+
 def relu(data: Any) -> Any:
     return op.relu(data)
 
