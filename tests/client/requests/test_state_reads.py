@@ -47,6 +47,14 @@ def read(request: ov.InferRequest, *names: str) -> list[float]:
     return [float(state.state.data[0]) for state in request.query_state() if state.name in names]
 
 
+def fetch_along(request: ov.InferRequest) -> None:
+    """Have a state fetched along with the one that is read, and not read yet."""
+    request.infer(ONES)
+    read(request, "h", "c")
+    request.infer(ONES)
+    read(request, "h")
+
+
 def test_states_that_were_read_after_an_inference_are_fetched_together_after_the_next(
     transport: FakeTransport, request_: ov.InferRequest
 ) -> None:
@@ -98,10 +106,7 @@ def test_what_was_fetched_along_does_not_outlive_an_inference_that_began_meanwhi
 
 
 def test_a_state_that_is_read_again_is_asked_for_again(transport: FakeTransport, request_: ov.InferRequest) -> None:
-    request_.infer(ONES)
-    read(request_, "h", "c")
-    request_.infer(ONES)
-    read(request_, "h")
+    fetch_along(request_)
     read(request_, "h", "c")
     assert transport.states.read == [("h",), ("c",), ("h", "c"), ("h",)]
 
@@ -117,10 +122,7 @@ CHANGES: dict[str, Callable[[ov.InferRequest], object]] = {
 def test_what_was_fetched_along_does_not_outlive_a_change(
     transport: FakeTransport, request_: ov.InferRequest, change: Callable[[ov.InferRequest], object]
 ) -> None:
-    request_.infer(ONES)
-    read(request_, "h", "c")
-    request_.infer(ONES)
-    read(request_, "h")
+    fetch_along(request_)
     change(request_)
     keep(transport, 7)
     assert read(request_, "c") == [7]
@@ -129,10 +131,7 @@ def test_what_was_fetched_along_does_not_outlive_a_change(
 def test_what_was_fetched_along_does_not_outlive_an_inference_that_was_cancelled(
     transport: FakeTransport, request_: ov.InferRequest
 ) -> None:
-    request_.infer(ONES)
-    read(request_, "h", "c")
-    request_.infer(ONES)
-    read(request_, "h")
+    fetch_along(request_)
     transport.answer = None
     request_.start_async(ONES)
     request_.cancel()
@@ -143,10 +142,7 @@ def test_what_was_fetched_along_does_not_outlive_an_inference_that_was_cancelled
 def test_what_was_fetched_along_is_not_given_once_the_states_are_lost(
     transport: FakeTransport, request_: ov.InferRequest
 ) -> None:
-    request_.infer(ONES)
-    read(request_, "h", "c")
-    request_.infer(ONES)
-    read(request_, "h")
+    fetch_along(request_)
     transport.states.error = SessionLost("it was idle for too long")
     with pytest.raises(SessionLost):
         read(request_, "h")
