@@ -142,3 +142,56 @@ def test_a_loop_that_takes_some_turn_is_left_as_it_is(tmp_path: Path) -> None:
     openvino.save_model(make([op.result(output) for output in given], [data], "m"), tmp_path / "model.xml")
     core, source = openvino.Core(), Source(tmp_path / "model.xml")
     assert len(read_to_run(core, source).get_ops()) == len(read_model(core, source).get_ops())
+
+
+def grown(data: Any) -> Any:
+    return op.concat([data, op.slice(data, *np.array([[0], [1], [1], [1]]))], 1)
+
+
+def shrunk(data: Any) -> Any:
+    return op.slice(data, *np.array([[1], [9], [1], [1]]))
+
+
+def summing(step: Any, data: Any, turns: Any, in_iterator: bool) -> Any:
+    """Step on in each turn; give the sums of what there was after each."""
+    inside = op.parameter([2, -1], np.float32)
+    stepped = step(inside)
+    total = op.reduce_sum(stepped, np.array([1]), True)
+    if in_iterator:
+        turn = op.parameter([1], np.int64)
+        loop = op.tensor_iterator()
+        loop.set_body(make([op.result(stepped), op.result(op.add(total, op.convert(turn, "f32")))], [inside, turn]))
+        numbers = op.multiply(op.range(np.int64(0), turns, np.int64(1), "i64"), np.int64(0))
+        loop.set_sliced_input(turn, numbers.output(0), 0, 1, 1, -1, 0)
+        given = loop.get_function().results[1]
+    else:
+        always = op.constant(np.array(True))
+        loop = op.loop(turns, always)
+        loop.set_function(make([op.result(always), op.result(stepped), op.result(total)], [inside]))
+        loop.set_special_body_ports([-1, 0])
+        given = loop.get_function().results[2]
+    loop.set_merged_input(inside, data.output(0), stepped.output(0))
+    return loop.get_concatenated_slices(given.output(0), 0, 1, 1, -1, 1)
+
+
+@pytest.mark.parametrize("step", [grown, shrunk])
+@pytest.mark.parametrize("in_iterator", [False, True])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_what_a_loop_carries_may_have_another_shape_after_each_turn(
+    step: Any, in_iterator: bool, is_known: bool, tmp_path: Path
+) -> None:
+    start = np.arange(8, dtype=np.float32).reshape(2, 4)
+    turns = op.parameter([], np.int64)
+    data = op.constant(start) if is_known else op.parameter([2, 4], np.float32)
+    summed = summing(step, data, turns, in_iterator)
+    inputs = [turns] if is_known else [data, turns]
+    slot = compiled([summed], inputs, tmp_path / "model.xml").create_slot()
+    for number, count in enumerate([3, 1, 2]):
+        content = start if is_known else start + number
+        given = [] if is_known else [sent("f32", content)]
+        (found,) = slot.run([*given, sent("i64", np.array(count))], [0])
+        expected: list[Any] = []
+        for _ in range(count):
+            content = np.concatenate([content, content[:, :1]], 1) if step is grown else content[:, 1:]
+            expected.append(content.sum(axis=1, keepdims=True))
+        np.testing.assert_array_equal(read(found), np.concatenate(expected, axis=1))

@@ -27,3 +27,17 @@ def lead(targets: Any, source: Any) -> None:
     """Have inputs of nodes take another output. The names of a model's outputs are their results' own."""
     for target in targets:
         target.replace_source_output(source)
+
+
+def is_of_shapes(node: Any) -> bool:
+    """Whether what a node gives is computed of shapes and constants alone."""
+    ahead, seen = [node], set[str]()
+    while ahead:
+        node = ahead.pop()
+        kind, name = node.get_type_name(), node.get_name()
+        if kind == "Parameter":
+            return False
+        if kind != "ShapeOf" and name not in seen:
+            seen.add(name)
+            ahead += [value.get_node() for value in node.input_values()]
+    return True

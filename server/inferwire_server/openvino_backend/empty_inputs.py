@@ -19,6 +19,7 @@ from openvino import opset13
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.tensors import Tensor, write_shape
 from inferwire_server.errors import invalid_input
+from inferwire_server.openvino_backend.edges import is_of_shapes
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 
 _Shapes: TypeAlias = tuple[tuple[int, ...], ...]
@@ -102,21 +103,7 @@ def _taking(nodes: Sequence[Any]) -> Iterator[str]:
 
 def _picks_as_many_as_it_is_told(node: Any) -> bool:
     """Whether it is a TopK of a number that comes with the inputs. Its shape is then that of the least number: none."""
-    return node.get_type_name() == "TopK" and not _is_of_shapes(node.input_value(1).get_node())
-
-
-def _is_of_shapes(node: Any) -> bool:
-    """Whether what a node gives is computed of shapes and constants alone."""
-    ahead, seen = [node], set[str]()
-    while ahead:
-        node = ahead.pop()
-        kind, name = node.get_type_name(), node.get_name()
-        if kind == "Parameter":
-            return False
-        if kind != "ShapeOf" and name not in seen:
-            seen.add(name)
-            ahead += [value.get_node() for value in node.input_values()]
-    return True
+    return node.get_type_name() == "TopK" and not is_of_shapes(node.input_value(1).get_node())
 
 
 def _is_empty(port: Any) -> bool:

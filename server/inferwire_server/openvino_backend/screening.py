@@ -13,7 +13,7 @@ import numpy as np
 from openvino import opset13
 from openvino.op.util import BodyOutputDescription, MergedInputDescription
 
-from inferwire_server.openvino_backend.edges import LOOPS, lead, nodes
+from inferwire_server.openvino_backend.edges import LOOPS, is_of_shapes, lead, nodes
 from inferwire_server.openvino_backend.screened_quantization import mend_quantized_layers
 from inferwire_server.openvino_backend.screened_states import copy_what_replaces_states, use_first_values_twice
 
@@ -44,6 +44,7 @@ def screen(model: Any) -> None:
     use_first_values_twice(model)
     copy_what_replaces_states(model)
     _mask_attention(model)
+    _leave_first_shapes_open(model)
     _empty_what_no_turn_gives(model)
     _copy_what_bodies_give(model)
     mend_quantized_layers(model)
@@ -101,6 +102,26 @@ def _mask_attention(model: Any) -> None:
                 lead(node.output(0).get_target_inputs(), masked.output(0))
 
 
+def _leave_first_shapes_open(model: Any) -> None:
+    """Have what a loop carries begin in a shape that is left open where its turns may give it another.
+
+    As of OpenVINO 2026.4 a body is compiled for the first shape if that is known, unless a Loop's last value is used,
+    too. The CPU plugin then takes as many elements in each turn as in the first: it goes past the memory's end of what
+    has become shorter, and mixes up the rows of what has grown. No value is less than itself, which the compiler does
+    not know.
+    """
+    for loop in [node for node in nodes(model) if node.get_type_name() in LOOPS]:
+        computed = [value for value in loop.input_values() if not is_of_shapes(value.get_node())]
+        for carried, free in _changing(loop) if computed else ():
+            flat = op.reshape(computed[0], np.array([-1]), False)
+            most = op.reduce_max(op.convert(flat, "f32"), np.int64(0), True)
+            nothing, first = op.convert(op.less(most, most), "i64"), carried.get_source_output()
+            lengths = op.split(op.shape_of(first), np.int64(0), len(first.get_partial_shape())).outputs()
+            opened = [op.add(length, nothing) if axis in free else length for axis, length in enumerate(lengths)]
+            lead([carried], op.broadcast(first, op.concat(opened, 0)).output(0))
+    model.validate_nodes_and_infer_types()
+
+
 def _empty_what_no_turn_gives(model: Any) -> None:
     """Have a loop that takes no turn give nothing, or zeros, for what is only known once it has taken one.
 
@@ -150,6 +171,20 @@ def _gather_from_one_batch(model: Any) -> None:
             name = node.get_friendly_name()
             taken = op.gather(data, op.constant(known.reshape(rest)), axis, name=name)
             lead(node.output(0).get_target_inputs(), taken.output(0))
+
+
+def _changing(loop: Any) -> Iterator[tuple[Any, set[int]]]:
+    """Give the inputs that a loop carries on, with the axes that are known of the first and may be others later."""
+    for each in loop.get_input_descriptions():
+        if isinstance(each, MergedInputDescription):
+            carried = loop.input(each.input_index)
+            first = carried.get_source_output().get_partial_shape()
+            later = loop.get_function().results[each.body_value_index].get_output_partial_shape(0)
+            if first.rank.is_static and later.rank == first.rank:
+                pairs = enumerate(zip(first, later, strict=True))
+                free = {axis for axis, (before, after) in pairs if before.is_static and before != after}
+                if free:
+                    yield carried, free
 
 
 def _may_take_no_turn(loop: Any) -> bool:
