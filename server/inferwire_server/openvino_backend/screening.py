@@ -113,7 +113,8 @@ def _leave_first_shapes_open(model: Any) -> None:
     has become shorter, and mixes up the rows of what has grown. No value is less than itself, which the compiler does
     not know.
     """
-    for loop in [node for node in nodes(model) if node.get_type_name() in LOOPS]:
+    loops = [node for node in nodes(model) if node.get_type_name() in LOOPS]
+    for loop in loops:
         computed = [value for value in loop.input_values() if not is_of_shapes(value.get_node())]
         for carried, free in _changing(loop) if computed else ():
             flat = op.reshape(computed[0], np.array([-1]), False)
@@ -122,7 +123,8 @@ def _leave_first_shapes_open(model: Any) -> None:
             lengths = op.split(op.shape_of(first), np.int64(0), len(first.get_partial_shape())).outputs()
             opened = [op.add(length, nothing) if axis in free else length for axis, length in enumerate(lengths)]
             lead([carried], op.broadcast(first, op.concat(opened, 0)).output(0))
-    model.validate_nodes_and_infer_types()
+    if loops:
+        model.validate_nodes_and_infer_types()
 
 
 def _empty_what_no_turn_gives(model: Any) -> None:
