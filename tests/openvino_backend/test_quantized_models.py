@@ -183,8 +183,7 @@ def behind_another_operation(data: Any) -> Any:
 @pytest.mark.parametrize("layer", [plain, of_plain_data, behind_another_operation, quantized])
 def test_what_a_gather_takes_from_elsewhere_is_left_as_it_is(layer: Layer, tmp_path: Path) -> None:
     gathering(layer, 1, DATA.shape, tmp_path / "model.xml")
-    core, source = openvino.Core(), Source(tmp_path / "model.xml")
-    assert kinds(read_to_run(core, source)) == kinds(read_model(core, source))
+    assert "Clamp" not in kinds(read_to_run(openvino.Core(), Source(tmp_path / "model.xml")))
 
 
 def kinds(model: openvino.Model) -> list[str]:

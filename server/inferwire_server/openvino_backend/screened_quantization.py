@@ -1,5 +1,7 @@
 """Mends quantized models that would end the process as they are compiled, or give what no layer has computed.
 
+So are models of compressed weights: whole numbers, or floats of 8 bits, which a zero point and a scale make weights of.
+
 Takes graphs as they are read.
 """
 
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 from openvino import opset13
 
-from inferwire_server.openvino_backend.edges import nodes
+from inferwire_server.openvino_backend.edges import lead, nodes
 
 op: Any = opset13
 
@@ -31,11 +33,17 @@ _FLOATS = {"f32": np.float32, "f16": np.float16}
 
 _INTEGERS = ("i4", "i8", "u4", "u8")
 
+_F8 = ("f8e4m3", "f8e5m2")
+"""What no layer decompresses itself."""
+
+_DECOMPRESSED_WIDTH = 64
+"""A layer decompresses whole numbers itself, also in bf16, if what it sums up are so many products, or a multiple."""
+
 _MATRIX_RANK = 2
 
 
 def mend_quantized_layers(model: Any) -> None:
-    """Keep a quantized layer's scales in front of Gathers, and layers that follow upon one another apart."""
+    """Keep a layer's scales in front of Gathers, layers that follow upon one another apart, and weights whole."""
     ordered = [*nodes(model)]
     layers = _Layers(ordered)
     for node in ordered:
@@ -43,6 +51,10 @@ def mend_quantized_layers(model: Any) -> None:
             _scale_before(node, layers)
         elif node.get_type_name() == "FakeQuantize":
             _part_from_layer(node, layers)
+        elif node.get_type_name() == "MatMul" and not layers.gives_sums(node):
+            _decompress_beside(_odd_weights(node))
+        elif node.get_type_name() == "Multiply" and _compressed_type(node) in _F8:
+            _decompress_beside(node)
 
 
 def _scale_before(gather: Any, layers: _Layers) -> None:
@@ -69,6 +81,63 @@ def _part_from_layer(quantizing: Any, layers: _Layers) -> None:
     if kind in _FLOATS and _is_matrix(data.get_partial_shape()) and layers.gives_cut_sums(data.get_node()):
         slope = op.constant(np.array([1], _FLOATS[kind]))
         quantizing.input(0).replace_source_output(op.prelu(data, slope).output(0))
+
+
+def _decompress_beside(scaled: Any | None) -> None:
+    """Have weights decompressed without writing over what they are made of.
+
+    As of OpenVINO 2026.4 each of the CPU plugin's streams decompresses at once, and where it lies, what they share, if
+    the layer does not do it itself: the weights are then shifted and scaled twice, or not at all. What is shifted and
+    scaled by, comes first here: a result is written over the first input alone.
+    """
+    found = None if scaled is None else _of_compressed(scaled)
+    if scaled is None or found is None:
+        return
+    weights, scale = found
+    if weights.get_node().get_type_name() == "Subtract":
+        whole, zero_point = weights.get_node().input_values()
+        less = op.multiply(op.constant(-1, dtype=zero_point.get_element_type()), zero_point)
+        weights = op.add(less, whole).output(0)
+    beside = op.multiply(scale, weights, name=scaled.get_friendly_name())
+    lead(scaled.output(0).get_target_inputs(), beside.output(0))
+
+
+def _odd_weights(layer: Any) -> Any | None:
+    """Give the node that scales a layer's weights, if they are compressed and of a width that it takes decompressed."""
+    weights, is_transposed = layer.input_value(1), layer.get_attributes()["transpose_b"]
+    shape, node = weights.get_partial_shape(), weights.get_node()
+    if shape.is_dynamic or len(shape) < _MATRIX_RANK:
+        return None
+    if not shape[-1 if is_transposed else -2].get_length() % _DECOMPRESSED_WIDTH:
+        return None
+    while node.get_type_name() in _MOVING:
+        node = node.input_value(0).get_node()
+    return node if _compressed_type(node) else None
+
+
+def _of_compressed(node: Any) -> tuple[Any, Any] | None:
+    """Give the compressed weights that a node scales, converted and shifted, and the scale; None if it scales none."""
+    values = node.input_values() if node.get_type_name() == "Multiply" else ()
+    for weights, scale in zip(values, reversed(values), strict=True):
+        if _type_behind(weights.get_node()):
+            return weights, scale
+    return None
+
+
+def _compressed_type(node: Any) -> str:
+    """Give the type of the compressed weights that a node scales; nothing if it scales none."""
+    found = _of_compressed(node)
+    return "" if found is None else _type_behind(found[0].get_node())
+
+
+def _type_behind(weights: Any) -> str:
+    """Give the type of the constant that weights are converted from, and shifted; nothing if it is no such."""
+    if weights.get_type_name() == "Subtract":
+        weights = weights.input_value(0).get_node()
+    if weights.get_type_name() != "Convert" or weights.input_value(0).get_node().get_type_name() != "Constant":
+        return ""
+    kind = weights.get_input_element_type(0).get_type_name()
+    return kind if kind in (*_INTEGERS, *_F8) else ""
 
 
 class _Layers:

@@ -30,8 +30,6 @@ _WITH_BODIES = (*LOOPS, "If")
 _END = np.iinfo(np.int32).max
 """Where a slice ends that takes everything."""
 
-_F8 = ("f8e4m3", "f8e5m2")
-
 _FLOATS = {"f32": np.float32, "f16": np.float16}
 
 
@@ -51,7 +49,6 @@ def screen(model: Any) -> None:
     _copy_what_bodies_give(model)
     mend_quantized_layers(model)
     _gather_from_one_batch(model)
-    _scale_weights_beside(model)
 
 
 def _refuse_unsafe(model: Any) -> None:
@@ -176,21 +173,6 @@ def _gather_from_one_batch(model: Any) -> None:
             name = node.get_friendly_name()
             taken = op.gather(data, op.constant(known.reshape(rest)), axis, name=name)
             lead(node.output(0).get_target_inputs(), taken.output(0))
-
-
-def _scale_weights_beside(model: Any) -> None:
-    """Have weights in f8 scaled in memory of their own: the scale comes first.
-
-    As of OpenVINO 2026.4 no layer of the CPU plugin does that itself. Each of its streams scales at once what they
-    share, where it lies: the weights are then scaled twice, or not at all.
-    """
-    for node in [*nodes(model)]:
-        if node.get_type_name() == "Multiply" and node.input_value(0).get_node().get_type_name() == "Convert":
-            weights, scale = node.input_values()
-            compressed = weights.get_node().input_value(0)
-            if compressed.get_element_type().get_type_name() in _F8 and scale.get_node().get_type_name() == "Constant":
-                scaled = op.multiply(scale, weights, name=node.get_friendly_name())
-                lead(node.output(0).get_target_inputs(), scaled.output(0))
 
 
 def _changing(loop: Any) -> Iterator[tuple[Any, set[int]]]:
