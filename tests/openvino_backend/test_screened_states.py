@@ -181,6 +181,21 @@ def test_a_state_that_is_the_last_input_is_read_before_it_is_replaced(
         last[number] = value
 
 
+def test_a_loop_that_has_a_state_of_its_own_is_left_as_it_is(tmp_path: Path) -> None:
+    info, row = VariableInfo(), op.parameter([1, 2], np.float32)
+    info.data_shape, info.data_type, info.variable_id = openvino.PartialShape([1, 2]), openvino.Type.f32, "sum"
+    variable = Variable(info)
+    after = op.add(opset6.read_value(op.constant(np.zeros((1, 2), np.float32)), variable), row)
+    body = make([op.result(after)], [opset6.assign(after, variable)], [row])
+    data, loop = op.parameter([-1, 2], np.float32), op.tensor_iterator()
+    loop.set_body(body)
+    loop.set_sliced_input(row, data.output(0), 0, 1, 1, -1, 0)
+    given = loop.get_concatenated_slices(body.results[0].output(0), 0, 1, 1, -1, 0)
+    openvino.save_model(make([op.result(given)], [data], "m"), tmp_path / "model.xml")
+    core, source = openvino.Core(), Source(tmp_path / "model.xml")
+    assert kinds(read_to_run(core, source)) == kinds(read_model(core, source))
+
+
 def kinds(model: openvino.Model) -> list[str]:
     nodes: list[Any] = model.get_ordered_ops()
     return [node.get_type_name() for node in nodes]

@@ -54,7 +54,8 @@ def copy_what_replaces_states(model: Any) -> None:
     reads = {_variable(node): node for node in model.get_ops() if node.get_type_name() == "ReadValue"}
     bits = {read.get_name(): 1 << at for at, read in enumerate(reads.values())}
     states = _states_behind(model, bits) if bits else {}
-    for sink in model.get_sinks():
+    # Loops and branches that have states of their own are sinks, too.
+    for sink in [each for each in model.get_sinks() if each.get_type_name() == "Assign"]:
         read, value = reads[_variable(sink)], sink.input_value(0)
         if not states[value.get_node().get_name()] & bits[read.get_name()]:
             most = op.reduce_max(op.convert(op.reshape(read, np.array([-1]), False), "f32"), np.int64(0))
