@@ -139,6 +139,16 @@ def test_attention_is_right_also_after_one_over_a_single_element(build: Any, tmp
         np.testing.assert_allclose(attend(after_one, length), attend(of_its_own, length), atol=1e-4)
 
 
+@pytest.mark.parametrize("build", [bare, scaled, as_one_operation])
+@pytest.mark.parametrize("shape", [(2, 0, 4), (0, 3, 4), (0, 0, 4)])
+def test_attention_of_nothing_gives_nothing(build: Any, shape: tuple[int, ...], tmp_path: Path) -> None:
+    data = op.parameter([-1, -1, 4], np.float32)
+    openvino.save_model(make([op.result(build(data))], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), ModelOptions("m", "CPU"))
+    nothing = Tensor(BY_NAME["f32"], shape, b"")
+    assert model.create_slot().run([nothing], [0]) == (nothing,)
+
+
 def masked(data: Any) -> Any:
     return op.matmul(op.softmax(op.add(op.matmul(data, data, False, True), shown(data)), -1), data, False, False)
 

@@ -90,15 +90,17 @@ def _mask_attention(model: Any) -> None:
     for node in [*nodes(model)]:
         if node.get_type_name() == "Softmax":
             scores = node.input_value(0)
-            if _is_for_matmul(node) and scores.get_node().get_type_name() not in _MASKING:
-                mask = _zeros_over(scores, -1)
-                if mask is not None:
-                    node.input(0).replace_source_output(op.add(scores, mask).output(0))
+            is_masked = scores.get_node().get_type_name() in _MASKING
+            if _is_for_matmul(node) and not is_masked and _is_left_open(scores, -1):
+                # The plugin does not add one row of zeros to no rows.
+                most = np.array([*[1] * (len(scores.get_partial_shape()) - 1), _END])
+                mask = _zeros(op.minimum(op.shape_of(scores), most), scores)
+                node.input(0).replace_source_output(op.add(scores, mask).output(0))
         elif node.get_type_name() == "ScaledDotProductAttention" and _is_without_mask(node):
             query, key, value = node.input_values()
-            mask = _zeros_over(key, -2)
-            if mask is not None:
-                masked = op.scaled_dot_product_attention(query, key, value, op.unsqueeze(mask, np.int64(0)))
+            if _is_left_open(key, -2):
+                mask = op.unsqueeze(_zeros(op.gather(op.shape_of(key), np.array([-2]), np.int64(0)), key), np.int64(0))
+                masked = op.scaled_dot_product_attention(query, key, value, mask)
                 lead(node.output(0).get_target_inputs(), masked.output(0))
 
 
@@ -224,13 +226,17 @@ def _is_without_mask(attention: Any) -> bool:
     return attention.get_input_size() == _WITHOUT_MASK and not attention.get_attributes()["causal"]
 
 
-def _zeros_over(data: Any, axis: int) -> Any | None:
-    """Make zeros along one axis of data; None if its length is known, or the data are of no type for that."""
+def _is_left_open(data: Any, axis: int) -> bool:
+    """Whether data may have one element, or more, along an axis, and are of a type that a mask can have."""
     shape, kind = data.get_partial_shape(), data.get_element_type().get_type_name()
-    if kind not in _FLOATS or shape.rank.is_dynamic or shape[axis].is_static or shape[axis].get_min_length() > 1:
-        return None
-    length = op.gather(op.shape_of(data), np.array([axis]), np.int64(0))
-    return op.broadcast(op.constant(np.array(0, _FLOATS[kind])), length)
+    if kind not in _FLOATS or shape.rank.is_dynamic:
+        return False
+    return shape[axis].is_dynamic and shape[axis].get_min_length() <= 1
+
+
+def _zeros(shape: Any, data: Any) -> Any:
+    """Make zeros of a computed shape and of the type of data."""
+    return op.broadcast(op.constant(np.array(0, _FLOATS[data.get_element_type().get_type_name()])), shape)
 
 
 def _does_nothing(node: Any) -> bool:
