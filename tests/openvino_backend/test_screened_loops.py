@@ -11,6 +11,7 @@ import openvino
 import pytest
 from openvino import opset13
 
+from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.tensors import Tensor
@@ -99,6 +100,31 @@ def test_what_a_branch_gives_is_read_where_it_is(tmp_path: Path) -> None:
         content = np.random.default_rng(number).normal(size=(length, 2)).astype(np.float32)
         (found,) = slot.run([sent("f32", content), sent("boolean", np.array(takes))], [0])
         np.testing.assert_array_equal(read(found), -(content.ravel() if takes else content.max(axis=1)))
+
+
+def all_of(words: Any) -> Any:
+    return op.reshape(words, np.array([-1]), False)
+
+
+def first_of(words: Any) -> Any:
+    return op.gather(words, np.array([0]), 0)
+
+
+def test_a_branch_gives_strings(tmp_path: Path) -> None:
+    condition, data = op.parameter([], openvino.Type.boolean), op.parameter([-1], openvino.Type.string)
+    bodies: list[Any] = []
+    for take in (all_of, first_of):
+        words = op.parameter([-1], openvino.Type.string)
+        bodies.append(make([op.result(take(words))], [words]))
+    either = op.if_op(condition.output(0))
+    either.set_then_body(bodies[0])
+    either.set_else_body(bodies[1])
+    either.set_input(data.output(0), bodies[0].get_parameters()[0], bodies[1].get_parameters()[0])
+    given = either.set_output(bodies[0].results[0], bodies[1].results[0])
+    model = compiled([op.reshape(given, np.array([1, -1]), False)], [condition, data], tmp_path / "model.xml")
+    words = Tensor(BY_NAME["string"], (2,), strings.pack([b"one", b"two"]))
+    (found,) = model.create_slot().run([sent("boolean", np.array(True)), words], [0])
+    assert (found.shape, found.data) == ((1, 2), words.data)
 
 
 def counting(shape: Sequence[int], data: Any, turns: Any, goes_on: Any) -> tuple[Any, Any, Any]:

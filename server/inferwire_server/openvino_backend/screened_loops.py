@@ -1,0 +1,116 @@
+"""Mends what the CPU plugin would mix up between the turns of a loop, or inferences. Takes graphs as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from openvino import opset13
+from openvino.op.util import BodyOutputDescription, MergedInputDescription
+
+from inferwire_server.openvino_backend.edges import LOOPS, is_of_shapes, lead, nodes
+
+op: Any = opset13
+
+_WITH_BODIES = (*LOOPS, "If")
+
+_END = np.iinfo(np.int32).max
+"""Where a slice ends that takes everything."""
+
+
+def leave_first_shapes_open(model: Any) -> None:
+    """Have what a loop carries begin in a shape that is left open where its turns may give it another.
+
+    As of OpenVINO 2026.4 a body is compiled for the first shape if that is known, unless a Loop's last value is used,
+    too. The CPU plugin then takes as many elements in each turn as in the first: it goes past the memory's end of what
+    has become shorter, and mixes up the rows of what has grown. No value is less than itself, which the compiler does
+    not know.
+    """
+    loops = [node for node in nodes(model) if node.get_type_name() in LOOPS]
+    for loop in loops:
+        computed = [value for value in loop.input_values() if not is_of_shapes(value.get_node())]
+        for carried, free in _changing(loop) if computed else ():
+            flat = op.reshape(computed[0], np.array([-1]), False)
+            most = op.reduce_max(op.convert(flat, "f32"), np.int64(0), True)
+            nothing, first = op.convert(op.less(most, most), "i64"), carried.get_source_output()
+            lengths = op.split(op.shape_of(first), np.int64(0), len(first.get_partial_shape())).outputs()
+            opened = [op.add(length, nothing) if axis in free else length for axis, length in enumerate(lengths)]
+            lead([carried], op.broadcast(first, op.concat(opened, 0)).output(0))
+    if loops:
+        model.validate_nodes_and_infer_types()
+
+
+def empty_what_no_turn_gives(model: Any) -> None:
+    """Have a loop that takes no turn give nothing, or zeros, for what is only known once it has taken one.
+
+    As of OpenVINO 2026.4 the CPU plugin leaves such outputs as they were: the caller gets the whole of what the loop
+    gave in the inference before, another caller's. What a loop begins with and gives back at its end is right.
+    """
+    for loop in [node for node in nodes(model) if node.get_type_name() == "Loop" and _may_take_no_turn(node)]:
+        count, goes_on = loop.input_value(0), loop.input_value(1)
+        takes_one = op.logical_and(op.not_equal(count, op.convert_like(np.int64(0), count)), goes_on)
+        takes_one = op.reshape(takes_one, np.zeros(0, np.int64), False)
+        for given in _given_by_turns(loop):
+            lead(given.get_target_inputs(), _given_if(takes_one, given))
+
+
+def copy_what_bodies_give(model: Any) -> None:
+    """Have what a loop or a branch gives in a dynamic shape copied for whatever uses it but the model's results.
+
+    As of OpenVINO 2026.4 the CPU plugin has softmax, a product of matrices, or a recurrent network read it where it was
+    for the request before, where it is also a result: one caller's outputs are computed from another's loop. After a
+    branch, even the first inference may read memory that nobody has written to. Nothing but a computed shape keeps the
+    copy from being left out as one that does nothing.
+    """
+    for node in [*nodes(model)]:
+        if node.get_type_name() in _WITH_BODIES:
+            for given in node.outputs():
+                targets = [
+                    target for target in given.get_target_inputs() if target.get_node().get_type_name() != "Result"
+                ]
+                # Strings are read by none of these, and are not copied so.
+                is_string = given.get_element_type().get_type_name() == "string"
+                if targets and given.get_partial_shape().is_dynamic and not is_string:
+                    lead(targets, op.broadcast(given, op.shape_of(given)).output(0))
+
+
+def _changing(loop: Any) -> Iterator[tuple[Any, set[int]]]:
+    """Give the inputs that a loop carries on, with the axes that are known of the first and may be others later."""
+    for each in loop.get_input_descriptions():
+        if isinstance(each, MergedInputDescription):
+            carried = loop.input(each.input_index)
+            first = carried.get_source_output().get_partial_shape()
+            later = loop.get_function().results[each.body_value_index].get_output_partial_shape(0)
+            if first.rank.is_static and later.rank == first.rank:
+                pairs = enumerate(zip(first, later, strict=True))
+                free = {axis for axis, (before, after) in pairs if before.is_static and before != after}
+                if free:
+                    yield carried, free
+
+
+def _may_take_no_turn(loop: Any) -> bool:
+    """Whether the count of a loop's turns or its first condition is computed, or is known to be 0 or false."""
+    return not all(
+        node.get_type_name() == "Constant" and node.data.all()
+        for node in (loop.input_value(0).get_node(), loop.input_value(1).get_node())
+    )
+
+
+def _given_by_turns(loop: Any) -> Iterator[Any]:
+    """Give the outputs that a loop has nothing for before its first turn: all but the values that it carries."""
+    carried = {
+        each.body_value_index for each in loop.get_input_descriptions() if isinstance(each, MergedInputDescription)
+    }
+    for each in loop.get_output_descriptions():
+        if not isinstance(each, BodyOutputDescription) or each.body_value_index not in carried:
+            yield loop.output(each.output_index)
+
+
+def _given_if(condition: Any, given: Any) -> Any:
+    """Give an output on a condition; else nothing, or zeros where its shape is always the same."""
+    free = [axis for axis, length in enumerate(given.get_partial_shape()) if length.is_dynamic]
+    if not free:
+        return op.select(condition, given, op.convert(np.int64(0), given.get_element_type())).output(0)
+    ends = op.multiply(op.convert(condition, "i64"), np.full(len(free), _END))
+    return op.slice(given, np.zeros_like(free), ends, np.ones_like(free), np.array(free)).output(0)
