@@ -51,8 +51,8 @@ def mend_quantized_layers(model: Any) -> None:
             _scale_before(node, layers)
         elif node.get_type_name() == "FakeQuantize":
             _part_from_layer(node, layers)
-        elif node.get_type_name() == "MatMul" and not layers.gives_sums(node):
-            _decompress_beside(_odd_weights(node))
+        elif node.get_type_name() == "MatMul" and not layers.gives_sums(node) and _is_of_odd_width(node):
+            _decompress_beside(layers.before_moving(node.input_value(1).get_node()))
         elif node.get_type_name() == "Multiply" and _compressed_type(node) in _F8:
             _decompress_beside(node)
 
@@ -83,15 +83,15 @@ def _part_from_layer(quantizing: Any, layers: _Layers) -> None:
         quantizing.input(0).replace_source_output(op.prelu(data, slope).output(0))
 
 
-def _decompress_beside(scaled: Any | None) -> None:
-    """Have weights decompressed without writing over what they are made of.
+def _decompress_beside(scaled: Any) -> None:
+    """Have weights decompressed without writing over what they are made of, if those are scaled here.
 
     As of OpenVINO 2026.4 each of the CPU plugin's streams decompresses at once, and where it lies, what they share, if
     the layer does not do it itself: the weights are then shifted and scaled twice, or not at all. What is shifted and
     scaled by, comes first here: a result is written over the first input alone.
     """
-    found = None if scaled is None else _of_compressed(scaled)
-    if scaled is None or found is None:
+    found = _of_compressed(scaled)
+    if found is None:
         return
     weights, scale = found
     if weights.get_node().get_type_name() == "Subtract":
@@ -102,26 +102,23 @@ def _decompress_beside(scaled: Any | None) -> None:
     lead(scaled.output(0).get_target_inputs(), beside.output(0))
 
 
-def _odd_weights(layer: Any) -> Any | None:
-    """Give the node that scales a layer's weights, if they are compressed and of a width that it takes decompressed."""
-    weights, is_transposed = layer.input_value(1), layer.get_attributes()["transpose_b"]
-    shape, node = weights.get_partial_shape(), weights.get_node()
+def _is_of_odd_width(layer: Any) -> bool:
+    """Whether a layer takes weights of its width decompressed."""
+    shape = layer.input_value(1).get_partial_shape()
     if shape.is_dynamic or len(shape) < _MATRIX_RANK:
-        return None
-    if not shape[-1 if is_transposed else -2].get_length() % _DECOMPRESSED_WIDTH:
-        return None
-    while node.get_type_name() in _MOVING:
-        node = node.input_value(0).get_node()
-    return node if _compressed_type(node) else None
+        return False
+    return shape[-1 if layer.get_attributes()["transpose_b"] else -2].get_length() % _DECOMPRESSED_WIDTH != 0
 
 
 def _of_compressed(node: Any) -> tuple[Any, Any] | None:
-    """Give the compressed weights that a node scales, converted and shifted, and the scale; None if it scales none."""
-    values = node.input_values() if node.get_type_name() == "Multiply" else ()
-    for weights, scale in zip(values, reversed(values), strict=True):
-        if _type_behind(weights.get_node()):
-            return weights, scale
-    return None
+    """Give the compressed weights that a node scales, and the scale; None if it scales none, or beside them already."""
+    if node.get_type_name() != "Multiply":
+        return None
+    first, second = node.input_values()
+    if _type_behind(first.get_node()):
+        return first, second
+    is_shifted = second.get_node().get_type_name() == "Subtract"
+    return (second, first) if is_shifted and _type_behind(second.get_node()) else None
 
 
 def _compressed_type(node: Any) -> str:
@@ -163,6 +160,11 @@ class _Layers:
     def gives_cut_sums(self, node: Any) -> bool:
         """The same, but for what quantizing does as well, too."""
         return node.get_name() in self._cut
+
+    def before_moving(self, node: Any) -> Any:
+        """Give the node itself or, if it only moves data, the one that computed them."""
+        moved_from = self._moved_from.get(node.get_name())
+        return node if moved_from is None else moved_from.get_source_output().get_node()
 
     def moved_from(self, moving: Any) -> Any:
         """Give the input by which what a node moves came to the first of those that only move it."""
