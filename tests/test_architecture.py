@@ -24,7 +24,7 @@ SERVER_TRANSPORT = "inferwire_server.transport"
 HTTP2 = f"{SERVER_TRANSPORT}.http2"
 CLIENT_TRANSPORT = "inferwire.transport"
 CLI = "inferwire_cli"
-COMMANDS = ("bench", "demo", "infer", "models", "top")
+COMMANDS = [each.parent.name for each in (ROOT / "client" / CLI).glob("*/__init__.py")]
 """The packages of the commands. Of each, only `__init__` is imported before the command is called."""
 CLIENT_LAYERS = tuple(
     tuple(f"inferwire.{name}" for name in layer.split())

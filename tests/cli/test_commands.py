@@ -12,15 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from inferwire_cli.bench import bench
 from inferwire_cli.commands import app, run_command
-from inferwire_cli.demo import demo
 from inferwire_cli.extras import MissingExtraError, needs_extra
-from inferwire_cli.infer import infer
-from inferwire_cli.models import load, models, unload
-from inferwire_cli.serve import serve
-from inferwire_cli.top import top
 from inferwire_server.settings import Settings
+
+COMMANDS = {name: app[name].default_command for name in app if not name.startswith("-")}
+"""The functions of all commands, by their names."""
 
 
 def inferwire(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -87,17 +84,14 @@ print(sorted({{name.partition(".")[0] for name in sys.modules}} & {{"inferwire",
 """
 
 
-@pytest.mark.parametrize("command", ["bench", "demo", "infer", "load", "models", "top", "unload"])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "serve"])
 def test_neither_side_is_imported_before_a_command_is_called(command: str) -> None:
     code = LOADED.format(words=[command, "--help"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (0, "[]\n")
 
 
-COMMANDS = {"bench": bench, "demo": demo, "infer": infer, "load": load, "models": models, "serve": serve, "top": top}
-
-
-@pytest.mark.parametrize("command", [*COMMANDS, "unload"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_fits_the_terminal_and_breaks_no_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("COLUMNS", "80")
@@ -105,7 +99,7 @@ def test_help_fits_the_terminal_and_breaks_no_example(command: str, capsys: pyte
     printed = capsys.readouterr().out.splitlines()
     assert max(map(len, printed)) <= 80
     assert "[default: False]" not in "".join(printed)
-    described = inspect.getdoc(COMMANDS.get(command, unload)) or ""
+    described = inspect.getdoc(COMMANDS[command]) or ""
     examples = [line for line in described.splitlines() if line.startswith("inferwire ")]
     assert set(examples) <= {line.strip() for line in printed}
     assert examples or command == "demo"
