@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,13 @@ from inferwire_cli.server_process import running_server
 
 make_model: Any = openvino.Model
 """Makes a model; the stub of the constructor does not fit its own class."""
+
+PROPERTY_MODULES = ["properties"] + [
+    each.name.removeprefix("openvino.")
+    for each in walk_packages(openvino.properties.__path__, "openvino.properties.")
+    if not each.name.endswith("._properties")
+]
+"""Every module of openvino's with properties, by its name in openvino and in inferwire."""
 
 
 @pytest.fixture(params=["openvino", "inferwire"])

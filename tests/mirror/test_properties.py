@@ -10,23 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mirror.conftest import PROPERTY_MODULES
 
 import inferwire
 from inferwire.properties.declaration import Property
 from inferwire.values.enumerations import OrderedChoice
 
-MODULES = [
-    "",
-    ".hint",
-    ".device",
-    ".log",
-    ".streams",
-    ".intel_cpu",
-    ".intel_gpu",
-    ".intel_gpu.hint",
-    ".intel_auto",
-    ".intel_npu",
-]
 SAMPLES = [
     True,
     None,
@@ -49,7 +38,7 @@ SAMPLES = [
 # openvino parses the curve's text, where a server does it for inferwire; and takes None for a model.
 DIFFERENT: list[tuple[str, object]] = [("perf_curve_table", "x"), ("model", None)]
 
-MIRRORED = {name: import_module(f"inferwire.properties{name}") for name in MODULES}
+MIRRORED = {name: import_module(f"inferwire.{name}") for name in PROPERTY_MODULES}
 DECLARED = [
     (module, name)
     for module, loaded in MIRRORED.items()
@@ -65,7 +54,7 @@ ENUMERATIONS = [
 
 
 def module_of(ov: Any, name: str) -> ModuleType:
-    return import_module(f"{ov.__name__}.properties{name}")
+    return import_module(f"{ov.__name__}.{name}")
 
 
 @pytest.mark.parametrize(("module", "name"), DECLARED, ids=str)
@@ -86,7 +75,7 @@ def _outcome(declared: Any, sample: object) -> object:
 
 @pytest.mark.parametrize(("module", "name"), DECLARED, ids=str)
 def test_property_takes_what_openvino_takes(module: str, name: str) -> None:
-    theirs, ours = (getattr(import_module(f"{root}.properties{module}"), name) for root in ("openvino", "inferwire"))
+    theirs, ours = (getattr(import_module(f"{root}.{module}"), name) for root in ("openvino", "inferwire"))
     for sample in SAMPLES:
         if (name, sample) in DIFFERENT:
             continue
@@ -94,8 +83,8 @@ def test_property_takes_what_openvino_takes(module: str, name: str) -> None:
 
 
 def test_every_property_is_declared() -> None:
-    for module in MODULES:
-        native = import_module(f"openvino._pyopenvino.properties{module}")
+    for module in PROPERTY_MODULES:
+        native = import_module(f"openvino._pyopenvino.{module}")
         functions = {
             name for name, value in vars(native).items() if type(value).__name__ == "builtin_function_or_method"
         }

@@ -8,6 +8,7 @@ from typing import Any
 
 import openvino
 import pytest
+from tests.mirror.conftest import PROPERTY_MODULES
 
 import inferwire
 from inferwire.drop_in.stand_ins import STAND_INS, WORKING
@@ -157,20 +158,8 @@ def test_results_have_every_member() -> None:
     assert {name for name in public(theirs) if not name.startswith("_")} - public(OVDict) == set()
 
 
-PROPERTIES = (
-    "",
-    "device",
-    "hint",
-    "intel_auto",
-    "intel_cpu",
-    "intel_gpu",
-    "intel_gpu.hint",
-    "intel_npu",
-    "log",
-    "streams",
-)
 MIRRORED_MODULES = (
-    *(f"properties.{name}".rstrip(".") for name in PROPERTIES),
+    *PROPERTY_MODULES,
     "exceptions",
     "helpers",
     "layout_helpers",
@@ -193,9 +182,7 @@ def test_every_name_of_a_module_is_here(name: str) -> None:
     assert names(their_module(name)) - names(import_module(f"inferwire.{name}")) - inner == set()
 
 
-@pytest.mark.parametrize(
-    "name", [*(f"properties.{name}".rstrip(".") for name in PROPERTIES), "helpers", "layout_helpers"]
-)
+@pytest.mark.parametrize("name", [*PROPERTY_MODULES, "helpers", "layout_helpers"])
 def test_completion_offers_what_a_module_has_of_openvinos(name: str) -> None:
     theirs, ours = their_module(name), import_module(f"inferwire.{name}")
     offered = {each for each in dir(ours) if not each.startswith("_")}
