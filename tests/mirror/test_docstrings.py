@@ -14,6 +14,7 @@ import pytest
 
 import inferwire
 from inferwire.graph.nodes import Parameter, Result
+from inferwire.models.graph_nodes import Constant
 from inferwire.models.runtime_model import ExecutionNode
 
 SOURCE = re.compile(r"[Mm]irrors `openvino\.([\w.]+)[`(]|\b[Nn]ot in openvino\b")
@@ -25,7 +26,7 @@ ALIAS = re.compile(r"(Give|Set) `(\w+)`[.:]")
 EXPORTED = [getattr(module, name) for module in (inferwire, inferwire.preprocess) for name in module.__all__]
 KINDS = [
     kind
-    for kind in (*EXPORTED, Parameter, Result, ExecutionNode)
+    for kind in (*EXPORTED, Parameter, Result, Constant, ExecutionNode)
     if inspect.isclass(kind) and "Mirrors " in (kind.__doc__ or "")
 ]
 """The mirrored classes, and those of nodes, which are not exported."""
