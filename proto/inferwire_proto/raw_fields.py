@@ -73,10 +73,8 @@ def pieces(
     parts: list[bytes | memoryview] = [header]
     offset = len(header)
     for buffer in buffers:
-        if isinstance(buffer, tuple):
-            content, byte_size = buffer, sum([_byte_size(piece) for piece in buffer])
-        else:
-            content, byte_size = (buffer,), _byte_size(buffer)
+        content = buffer if isinstance(buffer, tuple) else (buffer,)
+        byte_size = sum([piece.nbytes if isinstance(piece, memoryview) else len(piece) for piece in content])
         lead = _lead(raw_field, byte_size)
         if padding_field is not None and (beyond := (offset + len(lead)) % ALIGNMENT):
             lead = _padding(padding_field, beyond) + lead
@@ -144,10 +142,6 @@ def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
 @lru_cache
 def _name(message_type: type[Message], field: int) -> str:
     return message_type.DESCRIPTOR.fields_by_number[field].name
-
-
-def _byte_size(piece: memoryview | bytes) -> int:
-    return piece.nbytes if isinstance(piece, memoryview) else len(piece)
 
 
 def _cut(data: bytes | memoryview, raw_field: int, most: int) -> tuple[bytes, list[memoryview]] | None:
