@@ -40,13 +40,13 @@ class Connection:
 
     def __repr__(self) -> str:
         link = self._link
-        return f"<Connection {self._address}: {'open' if link and link.is_usable else 'closed'}>"
+        return f"<Connection {self._address}: {'open' if link and link.stream.is_open else 'closed'}>"
 
     @property
     def current(self) -> Link | None:
         """The link, if one is open."""
         link = self._link
-        return link if link is not None and link.is_usable else None
+        return link if link is not None and link.stream.is_open else None
 
     @property
     def current_for_calls(self) -> Link | None:
@@ -62,7 +62,7 @@ class Connection:
             RuntimeError: If the interpreter shuts down, or the system gives no thread.
         """
         link = self._link
-        if link is not None and link.is_usable:
+        if link is not None and link.stream.is_open:
             return link
         found = self._find()
         return found.result() if isinstance(found, Opening) else found

@@ -51,11 +51,6 @@ class Link:
     caller: rpc.Metadata = field(repr=False)
 
     @property
-    def is_usable(self) -> bool:
-        """Whether calls can be made on it."""
-        return self.stream.is_open
-
-    @property
     def session_id(self) -> str:
         """The session that the stream opened or resumed."""
         return self.stream.welcome.session_id

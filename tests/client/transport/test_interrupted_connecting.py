@@ -47,7 +47,7 @@ def test_connecting_can_be_interrupted_anywhere(*, on_socket: bool) -> None:
                     way.open()
 
             beside.submit(connect).result(LIMIT_S)
-            assert beside.submit(way.open).result(LIMIT_S).is_usable
+            assert beside.submit(way.open).result(LIMIT_S).stream.is_open
             beside.submit(transport.close).result(LIMIT_S)
         if interrupt.is_due:
             break
