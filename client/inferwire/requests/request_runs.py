@@ -175,10 +175,11 @@ class RequestRuns:
                 # It was given up meanwhile.
                 return
         try:
-            run.owner = self._weakly
+            # An execution in flight does not keep its request.
+            deliver = partial(_deliver, self._weakly, run)
             run.began = began = perf_counter()
             submit = self._model.transport.submit
-            execution = submit(header, freight.buffers, run.deliver, is_awaited=run.is_awaited)
+            execution = submit(header, freight.buffers, deliver, is_awaited=run.is_awaited)
         except (SessionLost, SessionExpired) as error:
             # It was not sent: its session has gone, and with it the states that the server kept for the request.
             if self.states is None:
@@ -308,6 +309,13 @@ class RequestRuns:
                 raise
             return InferwireError(f"the server at {self._model.transport.address} gave a bad output: {error}")
         return None
+
+
+def _deliver(weak_runs: Callable[[], RequestRuns | None], run: Run, outcome: Outcome, data: OutputBytes) -> None:
+    """Have a request take an answer. If it is gone, drop the answer, and the callback is not called."""
+    runs = weak_runs()
+    if runs is not None:
+        runs.take_answer(run, outcome, data)
 
 
 def _reason(error: BaseException) -> RuntimeError:

@@ -39,14 +39,6 @@ class Holder(Protocol):
         ...
 
 
-class Owner(Protocol):
-    """What an execution belongs to: a request's `RequestRuns`."""
-
-    def take_answer(self, run: Run, outcome: Outcome, data: OutputBytes) -> None:
-        """Take the answer to one of its executions."""
-        ...
-
-
 class Run(Latch):
     """One execution of a request: a latch that is set once it has ended and its callback has returned.
 
@@ -56,7 +48,6 @@ class Run(Latch):
         is_direct: Whether user code started it itself, on a request of a queue.
         callback: Called once it has succeeded, with `argument`.
         argument: The user's data or, for a queue's callback, the request's position.
-        owner: Gives its request's `RequestRuns`, by a weak reference: an execution in flight does not keep its request.
         on_end: Called when it has ended, successfully or not, to give its request back to the queue or have that done.
             None if the call that started it does so itself.
         answer_latch: Set by the answer or a cancel; None unless the call that started it waits for the answer and
@@ -75,7 +66,6 @@ class Run(Latch):
     is_direct = False
     callback: Callable[[Any], object] | None = None
     argument: Any = None
-    owner: Callable[[], Owner | None]
     answer_latch: Latch | None = None
     error: RuntimeError | None = None
     answer: tuple[Outcome, OutputBytes] | None = None
@@ -104,12 +94,6 @@ class Run(Latch):
     def is_awaited(self) -> bool:
         """Whether only the threads that wait for it learn of its end: there is nothing to call then."""
         return self.callback is None and self.on_end is None
-
-    def deliver(self, outcome: Outcome, data: OutputBytes) -> None:
-        """Deliver its answer to its request. If that is gone, drop the answer, and the callback is not called."""
-        owner = self.owner()
-        if owner is not None:
-            owner.take_answer(self, outcome, data)
 
     def await_answer(self) -> None:
         """Block the call that stores the answer itself, until the answer is there or the run is cancelled."""
