@@ -42,7 +42,6 @@ from inferwire.transport.executions import (
 from inferwire.transport.grpc_states import GrpcStates
 from inferwire.transport.grpc_tensors import GrpcTensors
 from inferwire.transport.lending import Lending
-from inferwire.transport.lent_memory import Lend
 from inferwire.transport.link import Link
 from inferwire.transport.releases import Released, Releases
 from inferwire.transport.served_models import what_there_is
@@ -65,7 +64,11 @@ class GrpcTransport:
     """Calls to one server. The first of them connects.
 
     Attributes:
+        address: Where the server is.
         closed_at: When it was closed last.
+        tensors: The tensors that the server keeps.
+        states: The states that the server keeps.
+        lend: Gives memory in which the server may read inputs in place.
     """
 
     closed_at = -inf
@@ -76,46 +79,27 @@ class GrpcTransport:
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - immutable
         credentials: Credentials = Credentials(),  # noqa: B008 - immutable
     ) -> None:
-        self._address = str(address)
-        self._compiled = compiled = CompiledModels(self._address)
+        self.address = str(address)
+        self._compiled = compiled = CompiledModels(self.address)
         # Nothing that is made here refers back to the transport, and the connection to nothing that refers to it, so
         # that the connection ends as soon as the transport is gone. What is freed refers to the models weakly, because
         # their files refer to what frees those.
         there, models = SessionBlobs(), weakref.ref(compiled)
         self._releases = Releases(lambda names: _release(caller, models(), there, names))
         self._connection = Connection(address, timeouts, credentials, self._releases.wake)
-        self._caller = caller = Caller(self._connection, self._address)
+        self._caller = caller = Caller(self._connection, self.address)
         self._uploads = Uploads(self._caller, there, self._releases)
-        self._lending = Lending(address, self._releases)
-        self._sender = WireSender(self._address, self._compiled, self._lending)
+        lending = Lending(address, self._releases)
+        self.lend = lending.memory
+        self._sender = WireSender(self.address, compiled, lending)
         self._retries = Retries(self._sender, self._connection.replace, self._releases.flush)
-        self._tensors = GrpcTensors(self._caller, self._releases)
-        self._states = GrpcStates(self._caller, self._compiled, self._releases)
+        self.tensors = GrpcTensors(self._caller, self._releases)
+        self.states = GrpcStates(self._caller, self._compiled, self._releases)
         weakref.finalize(self, self._connection.finish)
         weakref.finalize(self, self._releases.stop)
 
     def __repr__(self) -> str:
         return f"<GrpcTransport over {self._connection!r}>"
-
-    @property
-    def address(self) -> str:
-        """Where the server is."""
-        return self._address
-
-    @property
-    def tensors(self) -> GrpcTensors:
-        """The tensors that the server keeps."""
-        return self._tensors
-
-    @property
-    def states(self) -> GrpcStates:
-        """The states that the server keeps."""
-        return self._states
-
-    @property
-    def lend(self) -> Lend:
-        """Gives memory in which the server may read inputs in place."""
-        return self._lending.memory
 
     def submit(
         self,
