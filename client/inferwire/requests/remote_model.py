@@ -87,7 +87,7 @@ class RemoteModel:
     ) -> ExecutionHeader:
         """Give the header of executions with this freight and scheduling and, if they belong to one, this sequence."""
         boxes = tuple([(at, part.box) for at, part in freight.reads.items()])
-        keeps = tuple([(at, name.id) for at, name in freight.keeps.items()])
+        keeps = tuple([(at, tensor.id) for at, tensor in freight.keeps.items()])
         key = (freight.shapes, sequence, boxes, keeps, scheduling)
         header = self._headers.get(key)
         if header is None:

@@ -168,8 +168,8 @@ class RequestTensors:
                 buffers.append(b"")
             else:
                 buffers.append(source.wire_data())
-        names = [(at, each.reserve_output(transport, postpone=self._postpones)) for at, each in enumerate(self.outputs)]
-        keeps = {at: name for at, name in names if name is not None}
+        reserved = [each.reserve_output(transport, postpone=self._postpones) for each in self.outputs]
+        keeps = {at: tensor for at, tensor in enumerate(reserved) if tensor is not None}
         return Freight(shapes, buffers, reads, keeps, fetches=fetches)
 
     def _keep(self, freight: Freight) -> None:

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from inferwire.tensors.element_arrays import Array, new_buffer, shape_text, shaped, units_of
-from inferwire.tensors.kept_tensors import KeptElements, KeptNames, KeptPart, KeptTensor
+from inferwire.tensors.kept_tensors import KeptElements, KeptPart, KeptTensor, KeptTensors
 from inferwire.tensors.memory import Memory
 from inferwire.transport.executions import StoredBox, WireBytes
 from inferwire.transport.protocol import Transport
@@ -44,7 +44,7 @@ class Dense(Memory):
     to be read again.
     """
 
-    __slots__ = ("_array", "_buffer", "_bytes", "_capacity", "_home", "_kept", "_names", "_wire")
+    __slots__ = ("_array", "_buffer", "_bytes", "_capacity", "_home", "_kept", "_kept_tensors", "_wire")
 
     def __init__(self, element_type: ElementType, shape: tuple[int, ...], buffer: Array, *, own: bool) -> None:
         super().__init__(element_type, shape, None if element_type.is_string else 0)
@@ -54,7 +54,7 @@ class Dense(Memory):
         self._buffer = buffer
         self._capacity = None if own else prod(shape)
         self._kept: KeptElements | None = None
-        self._names: KeptNames | None = None
+        self._kept_tensors: KeptTensors | None = None
         self._home = Home.UNDECIDED if own and not element_type.is_string else _HERE
 
     @property
@@ -145,9 +145,9 @@ class Dense(Memory):
         if self._home is _HERE or (self._home is Home.UNDECIDED and not postpone):
             return None
         self._set_kept(None)
-        if self._names is None:
-            self._names = KeptNames()
-        return self._names.next(transport)
+        if self._kept_tensors is None:
+            self._kept_tensors = KeptTensors()
+        return self._kept_tensors.next(transport)
 
     def take_kept(self, elements: KeptElements) -> None:
         """Take elements that stay on the server."""

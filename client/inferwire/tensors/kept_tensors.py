@@ -83,24 +83,24 @@ class KeptPart:
     box: StoredBox
 
 
-class KeptNames:
+class KeptTensors:
     """The kept tensors for the outputs that land in one memory.
 
     A tensor is used again and again, but not while elements of an earlier inference may still be read from it.
     """
 
-    __slots__ = ("_names",)
+    __slots__ = ("_tensors",)
 
     def __init__(self) -> None:
-        self._names: list[KeptTensor] = []
+        self._tensors: list[KeptTensor] = []
 
     def __repr__(self) -> str:
-        return f"<KeptNames: {self._names}>"
+        return f"<KeptTensors: {self._tensors}>"
 
     def next(self, transport: Transport) -> KeptTensor:
         """Give the tensor for the next output, and let go of those that are not in use any more."""
-        in_use = [name for name in self._names if name.is_in_use]
-        unused = (name for name in self._names if name.transport is transport and not name.is_in_use)
-        name = next(unused, None) or KeptTensor(transport)
-        self._names = [*in_use, name]
-        return name
+        in_use = [each for each in self._tensors if each.is_in_use]
+        unused = (each for each in self._tensors if each.transport is transport and not each.is_in_use)
+        tensor = next(unused, None) or KeptTensor(transport)
+        self._tensors = [*in_use, tensor]
+        return tensor

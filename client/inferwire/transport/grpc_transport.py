@@ -85,7 +85,7 @@ class GrpcTransport:
         # that the connection ends as soon as the transport is gone. What is freed refers to the models weakly, because
         # their files refer to what frees those.
         there, models = SessionBlobs(), weakref.ref(compiled)
-        self._releases = Releases(lambda names: _release(caller, models(), there, names))
+        self._releases = Releases(lambda released: _release(caller, models(), there, released))
         self._connection = Connection(address, timeouts, credentials, self._releases.wake)
         self._caller = caller = Caller(self._connection, self.address)
         self._uploads = Uploads(self._caller, there, self._releases)
