@@ -14,7 +14,8 @@ from socket import create_connection
 
 import pytest
 
-from inferwire_cli.demo.show import DemoFilesError, read_labels, read_photos
+from inferwire_cli.demo.show import read_labels, read_photos
+from inferwire_cli.terminal import CommandError
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 WAYS = ["infer", "start_async + wait", "AsyncInferQueue", "REST"]
@@ -111,26 +112,26 @@ def test_a_model_repository_without_the_classes_is_named(tmp_path: Path) -> None
 def test_class_names_that_are_none_are_named(tmp_path: Path) -> None:
     labels = tmp_path / "labels.txt"
     labels.write_bytes(b"caf\xe9")
-    with pytest.raises(DemoFilesError, match=f"no class names at {labels}: 'utf-8' codec can't decode byte 0xe9"):
+    with pytest.raises(CommandError, match=f"no class names at {labels}: 'utf-8' codec can't decode byte 0xe9"):
         read_labels(labels)
     labels.write_text("cat\ndog\n")
-    with pytest.raises(DemoFilesError, match=f"^2 class names at {labels}, expected 1000, a line each$"):
+    with pytest.raises(CommandError, match=f"^2 class names at {labels}, expected 1000, a line each$"):
         read_labels(labels)
-    with pytest.raises(DemoFilesError, match="no class names at /dev/zero: it is a device with more than 64 MiB"):
+    with pytest.raises(CommandError, match="no class names at /dev/zero: it is a device with more than 64 MiB"):
         read_labels(Path("/dev/zero"))
 
 
 def test_a_folder_without_photos_is_named(tmp_path: Path) -> None:
     done = subprocess.run(command(photos=tmp_path), capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"no PNG photos in {tmp_path}" in done.stderr
+    assert done.stderr == f"inferwire: no PNG photos in {tmp_path}; expected at least one\n"
 
 
 @pytest.mark.usefixtures("little_memory")
 def test_a_pipe_or_a_device_is_no_photo(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.png")
     (tmp_path / "b.png").symlink_to("/dev/zero")
-    with pytest.raises(DemoFilesError, match="no PNG photos in"):
+    with pytest.raises(CommandError, match="no PNG photos in"):
         read_photos(tmp_path)
 
 

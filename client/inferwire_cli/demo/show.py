@@ -19,7 +19,7 @@ from inferwire_cli.demo.report import Report
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED
 from inferwire_cli.extras import needs_linux
 from inferwire_cli.server_process import ServerProcess, ServerProcessError, running_server
-from inferwire_cli.terminal import ending_in_a_code
+from inferwire_cli.terminal import CommandError, ending_in_a_code
 from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
 
 CLASSES = 1000
@@ -47,14 +47,10 @@ def _show(models: Path, photo_folder: Path) -> int:
     except KeyboardInterrupt:
         report.done("interrupted; the server has ended")
         return INTERRUPTED
-    except (ServerProcessError, DemoFilesError) as failure:
+    except ServerProcessError as failure:
         sys.stderr.write(f"\n{failure}\n")
         return FAILED
     return 0
-
-
-class DemoFilesError(Exception):
-    """The demo's photos or labels are not in the folders where it looks for them."""
 
 
 def run(models: Path, photo_folder: Path, report: Report) -> None:
@@ -91,24 +87,32 @@ def guesses_by_photo(answers: Sequence[Answer], labels: list[str]) -> dict[str, 
 
 
 def read_labels(path: Path) -> list[str]:
-    """Read the classes' names, one per line."""
+    """Read the classes' names, one per line.
+
+    Raises:
+        CommandError: If they are not there.
+    """
     try:
         labels = read_bounded(path, MOST_LABEL_BYTES).decode().splitlines()
     except (OSError, ValueError) as error:
-        raise DemoFilesError(
+        raise CommandError(
             f"no class names at {path}: {why_not_read(error)}; run it in inferwire's checkout, or name its folders "
             "with --models and --photos"
         ) from error
     if len(labels) != CLASSES:
-        raise DemoFilesError(f"{len(labels)} class names at {path}, expected {CLASSES}, a line each")
+        raise CommandError(f"{len(labels)} class names at {path}, expected {CLASSES}, a line each")
     return labels
 
 
 def read_photos(folder: Path) -> list[Photo]:
-    """Read every PNG of the folder."""
+    """Read every PNG of the folder.
+
+    Raises:
+        CommandError: If there is none.
+    """
     photos = [load_photo(path) for path in sorted(folder.glob("*.png")) if path.is_file()]
     if not photos:
-        raise DemoFilesError(f"no PNG photos in {folder}; expected at least one")
+        raise CommandError(f"no PNG photos in {folder}; expected at least one")
     return photos
 
 
