@@ -26,12 +26,13 @@ from inferwire_proto.element_types import ElementType
 
 Key: TypeAlias = int | str | Port | None
 _ARRAY = np.ndarray
+_DICT: type = dict  # a type checker would ask of `dict` itself what it holds
 _SCALARS = (np.number, int, float, str)
 _PLAIN_KEYS = (int, str)
 _KEYS = (int, str, Port)
 
 
-def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
+def bring_in(inputs: Any, tensors: RequestTensors, *, share: bool) -> None:
     """Bring the inputs of a call into a request's tensors.
 
     Args:
@@ -47,7 +48,7 @@ def bring_in(inputs: object, tensors: RequestTensors, *, share: bool) -> None:
     """
     if inputs is None or (not share and _write_plain(inputs, tensors)):
         return
-    if _is_dict(inputs):
+    if isinstance(inputs, _DICT):
         items = _pairs(inputs)
     else:
         inputs = as_tensor(inputs) or inputs
@@ -71,7 +72,7 @@ def _write_plain(inputs: Any, tensors: RequestTensors) -> bool:
             return False
         _fill(by_key.get(None) or tensors.at(None), inputs)
         return True
-    if not _is_dict(inputs):
+    if not isinstance(inputs, _DICT):
         return False
     for key, value in inputs.items():
         if type(value) is not _ARRAY or (type(key) is not int and type(key) is not str) or not value.ndim:
@@ -231,7 +232,3 @@ def _is_scalar(value: object) -> TypeGuard[Any]:
 
 def _is_array_like(value: object) -> TypeGuard[Any]:
     return hasattr(value, "__array__")
-
-
-def _is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
-    return isinstance(value, dict)
