@@ -166,7 +166,7 @@ class AsyncInferQueue(Unpicklable):
         try:
             at = pool.take(run)
             if self._endings.on_done is not None:
-                run.callback, run.argument = self._endings.call_back, at
+                run.callback, run.argument = self._endings.succeeded, at
             runs = pool.runs[at]
             header = runs.prepare(run, inputs, share)
             self._endings.userdata[at] = userdata

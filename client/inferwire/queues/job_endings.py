@@ -41,8 +41,8 @@ class JobEndings:
     def __repr__(self) -> str:
         return f"<JobEndings: {'no error' if self.error is None else repr(self.error)}>"
 
-    def call_back(self, at: int) -> None:
-        """Run the user's callback after a job of the request at a position has succeeded."""
+    def succeeded(self, at: int) -> None:
+        """Call back after a job of the request at a position, or keep what the callback raises for a call to raise."""
         try:
             if self.on_done is not None:
                 self.on_done(self._requests[at], self.userdata[at])

@@ -128,7 +128,7 @@ class JobPool:
         if run.on_end is None and run.answer_latch is None:
             run.on_end = self.ended
             if self.endings.on_done is not None:
-                run.callback, run.argument = self.endings.call_back, at
+                run.callback, run.argument = self.endings.succeeded, at
         run.position, takers = at, self._taken_by[at]
         is_idle = not takers
         takers[run] = None
