@@ -93,7 +93,7 @@ class Core(Unpicklable, PartlyMirrored):
             place = parse_address(address)
             found = credentials_for(place, api_key, root_certificates)
             transport = GrpcTransport(place, _as_timeouts(timeouts), found)
-        self._transport = transport
+        self._transport: Transport = transport
         self._properties = CoreProperties(self._transport.check_properties)
 
     def __repr__(self) -> str:
