@@ -70,7 +70,7 @@ def refuse_packed(port: PortDescription) -> None:
         )
 
 
-def texts(array: Array, port: PortDescription) -> Array:
+def as_texts(array: Array, port: PortDescription) -> Array:
     """Give an array for an input that takes texts.
 
     Raises:

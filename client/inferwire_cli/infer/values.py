@@ -14,7 +14,7 @@ import numpy as np
 from inferwire.graph.described import PortDescription
 from inferwire.values.partial_shape import PartialShape
 from inferwire.values.types import Type
-from inferwire_cli.infer.elements import MOST_BYTES, Array, byte_size, texts, typed, why_too_large
+from inferwire_cli.infer.elements import MOST_BYTES, Array, as_texts, byte_size, typed, why_too_large
 from inferwire_cli.infer.pictures import SUFFIXES, PixelOptions, read_picture
 from inferwire_cli.terminal import CommandError, MisuseError
 from inferwire_proto.host.bounded_files import read_bounded, why_not_read
@@ -246,7 +246,7 @@ def _fitted(array: Array, port: PortDescription) -> Array:
     Raises:
         CommandError: If the input does not take its elements or its shape.
     """
-    array = texts(array, port) if port.element_type == Type.string else typed(array, port)
+    array = as_texts(array, port) if port.element_type == Type.string else typed(array, port)
     return array.reshape(_fitted_shape(array.shape, port))
 
 
