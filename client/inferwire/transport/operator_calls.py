@@ -16,7 +16,7 @@ from inferwire.transport.address import Address
 from inferwire.transport.channel import close_channel, open_channel
 from inferwire.transport.credentials import Credentials
 from inferwire.transport.descriptions import ModelDescription, ModelStatus
-from inferwire.transport.executions import Cancellable, Deliver, ExecutionHeader, WireBytes
+from inferwire.transport.executions import Deliver, ExecutionHeader, WireBytes
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.timeouts import Timeouts
 from inferwire_proto.inferwire.v1 import models_pb2 as pb
@@ -81,11 +81,9 @@ class OperatorCalls:
         """Unload a model; return when it has run the jobs it had."""
         self._call("ModelService.UnloadModel", pb.UnloadModelRequest(name=name), pb.UnloadModelResponse)
 
-    def infer(self, header: ExecutionHeader, inputs: Sequence[WireBytes], deliver: Deliver) -> Cancellable:
+    def infer(self, header: ExecutionHeader, inputs: Sequence[WireBytes], deliver: Deliver) -> None:
         """Start an inference as a call of its own. `deliver` is called once, on a thread of gRPC's."""
-        execution = LargeExecution(self._channel, self._address, self._metadata, deliver)
-        execution.start(codec.encode_header(header), inputs)
-        return execution
+        LargeExecution(self._channel, self._address, self._metadata, deliver).start(codec.encode_header(header), inputs)
 
     def _call(self, method: str, request: Message, response_type: type[R]) -> R:
         with rpc.as_own_errors(self._address):
