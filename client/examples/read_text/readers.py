@@ -54,7 +54,6 @@ class Reader(ABC):
             line_width: core.compile_model(prepared(recognizer.clone(), LINE_HEIGHT, line_width), "CPU", F32)
             for line_width in LINE_WIDTHS
         }
-        self._core = core
 
     def read(self) -> list[Line]:
         """Read the page."""
