@@ -177,7 +177,7 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
             1,
             "which cannot be read: it is a device with more than 64 MiB",
         ),
-        (("digits_mlp", "-i", "[0]", "--labels", str(COFFEE)), 1, "which cannot be read: it is no text"),
+        (("digits_mlp", "-i", "[0]", "--labels", str(COFFEE)), 1, "line 1, column 1: this is not UTF-8"),
         (
             ("digits_mlp", "-i", "[0]", "--save", "out.npy"),
             2,

@@ -37,7 +37,7 @@ def test_what_has_no_end_is_named_as_such() -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"\xff\xfe", "which is no text file in UTF-8"),
+        (b"\xff\xfe", "which cannot be read: line 1, column 1: this is not UTF-8"),
         (b"short", "which cannot be used: the API key in line 1 has 5 characters, expected 16 or more"),
     ],
 )

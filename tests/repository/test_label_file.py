@@ -19,7 +19,12 @@ from inferwire_server.tallies import Tallies
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("l.txt", "cat\ndog, big\n"), ("l.txt", "cat \r\ndog, big"), ("l.json", '["cat", "dog, big"]')]
+    ("name", "text"),
+    [
+        ("l.txt", "cat\ndog, big\n"),
+        ("l.txt", "\ufeffcat \r\ndog, big"),
+        ("l.json", '["cat", "dog, big"]'),
+    ],
 )
 def test_they_are_lines_or_a_list(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_bytes(text.encode())

@@ -128,7 +128,8 @@ def test_one_that_cannot_be_read_fails_its_model(tmp_path: Path, kind: str) -> N
         case "pipe":
             os.mkfifo(file)
         case _:
-            file.write_bytes(b"name: \xff")
+            file.write_bytes(b"# of M\xc3\xbcller\nname: \xff")
+            assert failure(only(tmp_path)).endswith("line 2, column 7: this is not UTF-8, expected a text file that is")
     assert failure(only(tmp_path)).startswith("m/config.pbtxt cannot be read: ")
 
 

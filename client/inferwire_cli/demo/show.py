@@ -20,7 +20,7 @@ from inferwire_cli.exit_codes import FAILED, INTERRUPTED
 from inferwire_cli.extras import needs_linux
 from inferwire_cli.server_process import ServerProcess, ServerProcessError, running_server
 from inferwire_cli.terminal import CommandError, ending_in_a_code
-from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_text, why_not_read
 
 CLASSES = 1000
 """How many classes the model tells apart."""
@@ -93,7 +93,7 @@ def read_labels(path: Path) -> list[str]:
         CommandError: If they are not there.
     """
     try:
-        labels = read_bounded(path, MOST_LABEL_BYTES).decode().splitlines()
+        labels = read_text(path, MOST_LABEL_BYTES).splitlines()
     except (OSError, ValueError) as error:
         raise CommandError(
             f"no class names at {path}: {why_not_read(error)}; run it in inferwire's checkout, or name its folders "

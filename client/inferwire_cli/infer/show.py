@@ -21,7 +21,7 @@ from inferwire_cli.infer.values import notes, pixel_notes, read_inputs, require_
 from inferwire_cli.named_model import named_model
 from inferwire_cli.named_server import NamedServer, named_server
 from inferwire_cli.terminal import CommandError, ending_in_a_code, new_console
-from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_text, why_not_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,9 @@ def read_labels(path: Path) -> tuple[str, ...]:
         CommandError: If they cannot be read.
     """
     try:
-        lines = read_bounded(path, MOST_LABEL_BYTES).decode("utf-8-sig").splitlines()
+        lines = read_text(path, MOST_LABEL_BYTES).splitlines()
     except (OSError, ValueError) as error:
-        why = f"it is no text: {error}" if isinstance(error, UnicodeError) else why_not_read(error)
-        raise CommandError(f"--labels is '{path}', which cannot be read: {why}") from error
+        raise CommandError(f"--labels is '{path}', which cannot be read: {why_not_read(error)}") from error
     return tuple(line.strip() for line in lines)
 
 

@@ -9,7 +9,7 @@ import os
 import select
 import stat
 import sys
-from errno import EFBIG, EINVAL, ETIMEDOUT
+from errno import EFBIG, EILSEQ, EINVAL, ETIMEDOUT
 from io import FileIO
 from pathlib import Path
 
@@ -54,6 +54,21 @@ def read_bounded(
         raise OSError(EFBIG, f"it is a {kind} with more than {_mebibytes(most_bytes)} MiB")
     size = max(found.st_size, len(content))
     raise OSError(EFBIG, f"it has {_mebibytes(size)} MiB, expected at most {_mebibytes(most_bytes)}")
+
+
+def read_text(path: Path, most_bytes: int = MOST_BYTES, *, is_read_again: bool = False) -> str:
+    """Read a file of text in UTF-8, which may begin with a byte order mark, as editors of Windows write it.
+
+    Raises:
+        OSError: As `read_bounded`, or with the line of what is not UTF-8.
+    """
+    content = read_bounded(path, most_bytes, is_read_again=is_read_again)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        *lines, last = error.object[: error.start].split(b"\n")
+        where = f"line {len(lines) + 1}, column {len(last.decode()) + 1}"
+        raise OSError(EILSEQ, f"{where}: this is not UTF-8, expected a text file that is") from error
 
 
 def why_not_read(error: Exception) -> str:

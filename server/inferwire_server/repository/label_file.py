@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import cast
 
-from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_text, why_not_read
 from inferwire_server.repository.setting_values import UnfitError
 
 
@@ -18,7 +18,7 @@ def read_labels(folder: Path, name: str) -> tuple[str, ...]:
     """
     path = folder / name
     try:
-        text = read_bounded(path, MOST_LABEL_BYTES, is_read_again=True).decode()
+        text = read_text(path, MOST_LABEL_BYTES, is_read_again=True)
         labels = _listed(text) if path.suffix == ".json" else tuple(line.strip() for line in text.splitlines())
         "".join(labels).encode()  # JSON may name what is no UTF-8, which no answer could have in it
     except RecursionError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from inferwire_proto.host.bounded_files import read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import read_text, why_not_read
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at
@@ -91,7 +91,7 @@ def _read_config(file: Path) -> list[ConfiguredModel]:
     """
     name = as_utf8(str(file))
     try:
-        document = _parsed(read_bounded(file).decode())
+        document = _parsed(read_text(file))
     except RecursionError as error:
         raise invalid_input(f"the configuration '{name}' cannot be read: it is nested too deeply") from error
     except (OSError, ValueError) as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from inferwire_proto.errors import Code
-from inferwire_proto.host.bounded_files import read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import read_text, why_not_read
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.core.batch_options import NAMES, BatchOptions
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -146,7 +146,7 @@ def read_layer(path: Path) -> Layer:
     """
     name = f"{path.parent.name}/{path.name}"
     try:
-        return Layer(name, tomllib.loads(read_bounded(path, is_read_again=True).decode()))
+        return Layer(name, tomllib.loads(read_text(path, is_read_again=True)))
     except RecursionError as error:
         raise ServingError(Code.MODEL_FAILED, f"{name} {_TOO_DEEP}") from error
     except (OSError, ValueError) as error:

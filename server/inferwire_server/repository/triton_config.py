@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from inferwire_proto.errors import Code
-from inferwire_proto.host.bounded_files import read_bounded, why_not_read
+from inferwire_proto.host.bounded_files import read_text, why_not_read
 from inferwire_server.errors import ServingError
 from inferwire_server.open_inference.config_file import FileConfig, read_config_file
 
@@ -20,7 +20,7 @@ def read_triton_config(file: Path, name: str | None) -> FileConfig:
     """
     source = f"{file.parent.name}/{file.name}"
     try:
-        text = read_bounded(file, is_read_again=True).decode()
-    except (OSError, ValueError) as error:
+        text = read_text(file, is_read_again=True)
+    except OSError as error:
         raise ServingError(Code.MODEL_FAILED, f"{source} cannot be read: {why_not_read(error)}") from error
     return read_config_file(text, name, source)

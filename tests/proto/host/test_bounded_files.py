@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from inferwire_proto.host.bounded_files import read_bounded
+from inferwire_proto.host.bounded_files import read_bounded, read_text
 
 
-def why_not(read: Callable[[], bytes]) -> str:
+def why_not(read: Callable[[], object]) -> str:
     with pytest.raises(OSError) as caught:  # noqa: PT011 - what it says is looked at
         read()
     return caught.value.strerror or ""
@@ -106,3 +106,21 @@ def test_it_does_without_what_windows_lacks(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "file").write_bytes(b"content")
     assert read_bounded(tmp_path / "file") == b"content"
     assert read_bounded(Path(os.devnull)) == b""
+
+
+def test_a_text_is_read_without_the_mark_that_windows_puts_before_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes("\ufeffcafé\r\n".encode())
+    assert read_text(tmp_path / "file") == "café\r\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        (b"\xff\xfea\x00", "line 1, column 1"),
+        ("é = 1\nü = ".encode() + b"\xe4\n\xe4", "line 2, column 5"),
+    ],
+)
+def test_what_is_no_text_is_told_by_its_line(tmp_path: Path, content: bytes, where: str) -> None:
+    (tmp_path / "file").write_bytes(content)
+    told = f"{where}: this is not UTF-8, expected a text file that is"
+    assert why_not(lambda: read_text(tmp_path / "file")) == told
