@@ -12,7 +12,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.stated_ports import StatedPort, StatedPorts
 from inferwire_server.errors import ServingError
 from inferwire_server.open_inference.config_file import FileConfig, read_config_file
-from inferwire_server.open_inference.model_config import OFFERED
+from inferwire_server.open_inference.model_config import FIELDS, OFFERED
 from inferwire_server.open_inference.stubs import model_config_pb2 as pb
 
 OPENVINO = """
@@ -97,6 +97,11 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("text", "settings"), SETTINGS)
 def test_what_it_says_becomes_settings(text: str, settings: dict[str, Any]) -> None:
     assert read(text).settings == settings
+
+
+@pytest.mark.parametrize("text", [OPENVINO, *(text for text, _ in SETTINGS)])
+def test_each_setting_is_known_by_its_field(text: str) -> None:
+    assert read(text).settings.keys() <= {*FIELDS, *(field.name for field in pb.ModelConfig.DESCRIPTOR.fields)}
 
 
 def test_what_it_leaves_out_of_a_port_is_not_stated() -> None:

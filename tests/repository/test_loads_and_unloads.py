@@ -138,7 +138,7 @@ async def test_a_load_s_settings_lie_over_the_model_s_own_until_the_next(tmp_pat
         assert [(model.slots, model.priority) for model in models] == [(3, 2), (3, 2)]
         await rig.loader.sync()
         assert [rig.catalogue.find("m", version).require() for version in ("1", "2")] == models
-        with pytest.raises(ServingError, match="slots is 0, expected"):
+        with pytest.raises(ServingError, match=r"instance_group\.count is 0, expected"):
             await rig.loader.load("m", {"slots": 0})
         assert [rig.catalogue.find("m", version).require() for version in ("1", "2")] == models
         await rig.loader.load("m")
@@ -148,15 +148,17 @@ async def test_a_load_s_settings_lie_over_the_model_s_own_until_the_next(tmp_pat
 
 async def test_a_mistake_of_a_load_is_not_the_file_s(tmp_path: Path) -> None:
     async with a_rig(tmp_path, "m") as rig:
-        with pytest.raises(ServingError, match=r"version 1: what it is loaded with: shapes\.x is \[-7\], expected"):
+        with pytest.raises(
+            ServingError, match=r"version 1: what it is loaded with: input\.dims\.x is \[-7\], expected"
+        ):
             await rig.loader.load("m", {"shapes": {"x": [-7]}})
         (tmp_path / "m/inferwire.toml").write_text("slots = 5\n[shapes]\nx = [-8]\ny = [-9]\n")
         with pytest.raises(ServingError) as caught:
             await rig.loader.load("m", {"slots": 0, "shapes": {"x": [-7]}, "colour": 1})
         loaded_with, file = caught.value.message.split("; m/inferwire.toml: ")
         assert "what it is loaded with: 'colour' is no setting, expected device, " in loaded_with
-        assert "; slots is 0, expected a whole number" in loaded_with
-        assert "; shapes.x is [-7], expected a list" in loaded_with
+        assert "; instance_group.count is 0, expected a whole number" in loaded_with
+        assert "; input.dims.x is [-7], expected a list" in loaded_with
         assert file.startswith("shapes.y is [-9], expected a list")
 
 
@@ -175,7 +177,7 @@ async def test_loads_at_once_have_each_their_own_settings_and_answer(tmp_path: P
 async def test_a_load_with_settings_that_failed_leaves_nothing_for_a_sync_to_do(tmp_path: Path) -> None:
     async with a_rig(tmp_path, "m") as rig:
         await rig.loader.sync()
-        with pytest.raises(ServingError, match="slots is 0"):
+        with pytest.raises(ServingError, match="count is 0"):
             await rig.loader.load("m", {"slots": 0})
         assert not await rig.loader.sync()
         assert rig.backend.compiled == 1

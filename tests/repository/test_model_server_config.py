@@ -11,7 +11,7 @@ from tests.conftest import without_rights
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.versions import Latest
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.entries import Entry
 from inferwire_server.repository.model_server_config import ConfiguredRepository
 
@@ -67,6 +67,17 @@ def test_settings_are_those_of_the_file_over_those_beside_the_model(tmp_path: Pa
     settings = entry.settings()
     assert (settings.slots, settings.priority) == (4, 3)
     assert settings.properties == {"A": "toml", "B": "config"}
+
+
+def test_what_does_not_fit_the_model_is_told_by_the_field(tmp_path: Path) -> None:
+    lay_out(tmp_path, "a/1/m.onnx")
+    (entry,) = write(tmp_path, {"name": "a", "base_path": "a", "shape": {"x": "(1,5)"}, "layout": "N?C"}).served()
+    told = [entry.why_unfit(UnfitSetting(path, "why"), "CPU").message for path in (["shapes", "x"], ["preprocessing"])]
+    steps = "what layout, precision, color_format, mean and scale say as preprocessing"
+    assert told == [
+        "config.json: shape.x is [1, 5]: why",
+        f'config.json: {steps} is {{"": {{"layout": "N?C", "model_layout": "N?C"}}}}: why',
+    ]
 
 
 def test_a_change_of_its_own_section_alone_makes_a_model_new(tmp_path: Path) -> None:

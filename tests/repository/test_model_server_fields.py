@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inferwire_server.repository.model_server_fields import translate
+from inferwire_server.repository.model_server_fields import FIELDS, translate
 from inferwire_server.repository.model_settings import ModelSettings, settings_from
 from inferwire_server.repository.setting_layers import Layer
 from inferwire_server.repository.setting_values import LARGEST
@@ -73,6 +73,7 @@ def nameless(**settings: object) -> dict[str, Any]:
 )
 def test_a_field_becomes_a_setting_that_is_one(config: dict[str, Any], table: dict[str, Any]) -> None:
     assert translate(config) == (table, [])
+    assert table.keys() <= FIELDS.keys()
     assert isinstance(settings_from([Layer("config.json", table)], Path("m")), ModelSettings)
 
 

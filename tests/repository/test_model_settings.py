@@ -301,7 +301,9 @@ def test_what_a_file_says_of_batches_counts_where_it_applies_to_a_load(tmp_path:
 
 
 TOO_LARGE = "a preferred batch is 8 rows, expected 1 to 4"
-NO_BATCH = "there is no max_batch (INFERWIRE_MAX_BATCH), the most rows of one inference"
+NO_BATCH = (
+    "there is no max_batch (INFERWIRE_MAX_BATCH; in Triton's file max_batch_size), the most rows of one inference"
+)
 
 
 @pytest.mark.parametrize(

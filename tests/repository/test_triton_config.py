@@ -13,7 +13,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.batch_options import BatchOptions
 from inferwire_server.core.stated_ports import StatedPort
 from inferwire_server.core.versions import Latest
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.entries import Entry, entries_at
 from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.model_server_config import ConfiguredRepository
@@ -74,12 +74,28 @@ def test_shapes_of_inferwire_toml_take_the_place_of_its_dims(tmp_path: Path, sha
     assert (stated.inputs, stated.outputs) == ({"x": StatedPort()}, {"y": StatedPort()})
 
 
-def test_wrong_values_name_the_file(tmp_path: Path) -> None:
+def test_wrong_values_name_the_file_and_its_field(tmp_path: Path) -> None:
     model(tmp_path, "max_batch_size: -1 instance_group { count: -2 }", "weight = 0")
     assert failure(only(tmp_path)) == (
-        "m/config.pbtxt: slots is -2, expected a whole number from 1 up to 65536; max_batch is -1, expected a "
-        "whole number from 0 up to 2147483647; m/inferwire.toml: weight is 0, expected a number from 0.001 up to 1000"
+        "m/config.pbtxt: instance_group.count is -2, expected a whole number from 1 up to 65536; max_batch_size is -1, "
+        "expected a whole number from 0 up to 2147483647; m/inferwire.toml: weight is 0, expected a number from 0.001 "
+        "up to 1000"
     )
+
+
+def test_a_batch_that_is_said_twice_is_named_as_the_file_says_it(tmp_path: Path) -> None:
+    model(tmp_path, 'max_batch_size: 8 parameters { key: "INFERWIRE_MAX_BATCH" value { string_value: "4" } }')
+    assert failure(only(tmp_path)) == (
+        "m/config.pbtxt: max_batch_size and parameters.INFERWIRE_MAX_BATCH are both set, expected one of them: "
+        "they say the same"
+    )
+
+
+def test_what_does_not_fit_the_model_is_told_by_the_field(tmp_path: Path) -> None:
+    model(tmp_path, 'model_warmup { inputs { key: "x" value { dims: 4 } } } instance_group { count: 2 }', "slots = 3")
+    entry = only(tmp_path)
+    told = [entry.why_unfit(UnfitSetting([name], "why"), "CPU").message for name in ("warm_up", "slots")]
+    assert told == ['m/config.pbtxt: model_warmup is {"x": [4]}: why', "m/inferwire.toml: slots is 3: why"]
 
 
 def test_its_version_policy_chooses(tmp_path: Path) -> None:

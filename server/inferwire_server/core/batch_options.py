@@ -19,6 +19,8 @@ PREFERRED_BATCHES = "INFERWIRE_PREFERRED_BATCHES"
 _OWN = "INFERWIRE_"
 _LARGEST = 2**31 - 1
 
+_NO_MAX_BATCH = f"there is no max_batch ({MAX_BATCH}; in Triton's file max_batch_size), the most rows of one inference"
+
 NAMES = {
     "max_batch": MAX_BATCH,
     "max_batch_delay_us": MAX_BATCH_DELAY_US,
@@ -62,7 +64,7 @@ class BatchOptions:
         if said.max_batch is None:
             for name in ("max_batch_delay_us", "preferred_batches"):
                 if getattr(self, name):
-                    raise UnfitSetting([name], f"there is no max_batch ({MAX_BATCH}), the most rows of one inference")
+                    raise UnfitSetting([name], _NO_MAX_BATCH)
             return None
         if said.max_batch <= 1:
             return None

@@ -38,6 +38,22 @@ is off."""
 RESHAPE = "RESHAPE_IO_LAYERS"
 """The parameter of Triton's OpenVINO backend by which a model is reshaped to the dimensions that are stated."""
 
+FIELDS = {
+    "device": "TARGET_DEVICE or instance_group.kind",
+    "slots": "instance_group.count",
+    "shapes": "input.dims",
+    "properties": "parameters",
+    "max_batch": "max_batch_size",
+    "max_batch_delay_us": "dynamic_batching.max_queue_delay_microseconds",
+    "preferred_batches": "dynamic_batching.preferred_batch_size",
+    "max_sequences": "sequence_batching.oldest.max_candidate_sequences",
+    "sequence_idle_s": "sequence_batching.max_sequence_idle_microseconds / 1e6",
+    "labels": "output.label_filename",
+    "file": "default_model_filename",
+    "warm_up": "model_warmup",
+}
+"""What errors call a setting that a configuration makes: the field that it is from."""
+
 _DEVICES = {pb.ModelInstanceGroup.KIND_CPU: "CPU", pb.ModelInstanceGroup.KIND_GPU: "GPU"}
 
 _DEVICE, _BF16 = "TARGET_DEVICE", "HINT_BF16"

@@ -118,7 +118,10 @@ def _hint(model: ov.Model, preprocessing: Preprocessing) -> str:
         return ""
     if not ov.layout_helpers.get_layout(_input(model, calls[0])).empty:
         return ""
-    return '; the model itself says no layout, and the setting model_layout, as "NCHW", is not given'
+    return (
+        '; the model itself says no layout, and the setting model_layout, as "NCHW" (or layout, where OpenVINO Model '
+        "Server's file is read), is not given"
+    )
 
 
 def _replay(processor: preprocess.PrePostProcessor, call: Call) -> None:

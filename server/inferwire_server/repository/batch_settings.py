@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import reduce
 from typing import Any, cast
 
@@ -26,16 +26,17 @@ def with_keys_alone(layer: Layer) -> tuple[Layer, list[str]]:
         batches, table["properties"] = divide(own)
     except ServingError as error:
         table["properties"] = {}
-        return Layer(layer.source, table), [error.message]
+        return replace(layer, table=table), [error.message]
     said: dict[str, Any] = {key: value for key, value in asdict(batches).items() if value is not None}
     twice = [
-        f"{key} and properties.{NAMES[key]} are both set, expected one of them: they say the same"
+        f"{layer.called([key])} and {layer.called(['properties', NAMES[key]])} are both set, expected one of them: "
+        "they say the same"
         for key in said
         if key in table
     ]
     for key, value in said.items():
         table.setdefault(key, list(value) if key == "preferred_batches" else value)
-    return Layer(layer.source, table), twice
+    return replace(layer, table=table), twice
 
 
 def batches_of(layers: Sequence[Layer], read: Mapping[str, Any]) -> BatchOptions:

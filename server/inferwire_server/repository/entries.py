@@ -19,6 +19,7 @@ from inferwire_proto.model_formats import MODEL_SUFFIXES, SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.open_inference.config_file import FileConfig
+from inferwire_server.open_inference.model_config import FIELDS
 from inferwire_server.repository.batch_settings import as_said
 from inferwire_server.repository.looks import is_file, is_folder, is_there
 from inferwire_server.repository.model_settings import (
@@ -139,7 +140,7 @@ class Entry:
         return read_triton_config(self.config_file, None if self.is_named else self.name)
 
     def _layers(self, config: FileConfig | None) -> list[Layer]:
-        below = [] if config is None else [Layer(config.source, config.settings)]
+        below = [] if config is None else [Layer(config.source, config.settings, FIELDS)]
         own = [] if self.settings_file is None else [read_layer(self.settings_file)]
         return [*below, *own, *self.overrides]
 
@@ -253,7 +254,7 @@ def one_of_each(entries: Iterable[Entry]) -> list[Entry]:
 def overridden(entries: Iterable[Entry], overrides: Overrides) -> list[Entry]:
     """Lay settings over those that entries have."""
     return [
-        replace(entry, overrides=(*entry.overrides, Layer(_LOAD, overrides[entry.name])))
+        replace(entry, overrides=(*entry.overrides, Layer(_LOAD, overrides[entry.name], FIELDS)))
         if entry.name in overrides
         else entry
         for entry in entries

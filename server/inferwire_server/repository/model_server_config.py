@@ -18,7 +18,7 @@ from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at
 from inferwire_server.repository.looks import is_file, is_folder
-from inferwire_server.repository.model_server_fields import Table, translate
+from inferwire_server.repository.model_server_fields import FIELDS, Table, translate
 from inferwire_server.repository.setting_layers import Layer
 
 MIGRATION = "docs/from-openvino-model-server.md says what maps to what"
@@ -65,7 +65,7 @@ class ConfiguredRepository:
         for model in _read_config(self.source):
             if name not in (None, model.name):
                 continue
-            said = Layer(self.source.name, model.settings)
+            said = Layer(self.source.name, model.settings, FIELDS)
             # Triton's configuration is no part of what the file says.
             versions = [
                 replace(entry, config_file=None, overrides=(said,)) for entry in versions_at(model.location, model.name)

@@ -21,6 +21,19 @@ Table: TypeAlias = dict[str, Any]
 ONLY_INPUT = ""
 """What a setting for a model's only input is named after."""
 
+FIELDS = {
+    "device": "target_device",
+    "slots": "nireq",
+    "version_policy": "model_version_policy",
+    "properties": "plugin_config",
+    "shapes": "shape",
+    "batch": "batch_size",
+    "max_sequences": "max_sequence_number",
+    "sequence_idle_s": "idle_sequence_cleanup",
+    "preprocessing": "what layout, precision, color_format, mean and scale say as preprocessing",
+}
+"""What errors call a setting that the file makes: the fields that it is from."""
+
 _SHAPE = "dimensions such as (1,3,224,224): lengths, -1 for any, or ranges such as 200:500; or auto"
 _BATCH = "a number of rows, -1 or auto for any, or a range such as 1:8"
 _LAYOUT = "a layout such as NCHW, or the callers' and the model's such as NHWC:NCHW"

@@ -27,7 +27,7 @@ from inferwire_server.errors import ServingError
 from inferwire_server.repository.batch_settings import batches_of, with_keys_alone
 from inferwire_server.repository.label_file import read_labels
 from inferwire_server.repository.preprocessing_settings import InputPreprocessing
-from inferwire_server.repository.setting_layers import Layer, flattened, source_of
+from inferwire_server.repository.setting_layers import Layer, flattened, layer_of
 from inferwire_server.repository.setting_readers import ANY, READERS, version_policy
 from inferwire_server.repository.setting_values import UnfitError, items
 
@@ -169,7 +169,8 @@ def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
         given = items(known, partial(_read, folder))
     except UnfitError as unfit:
         for path, sentence in unfit.each():
-            problems.setdefault(source_of(layers, path), []).append(f"{'.'.join(path)} {sentence}")
+            layer = layer_of(layers, path)
+            problems.setdefault(layer.source, []).append(f"{layer.called(path)} {sentence}")
     except RecursionError:
         problems.setdefault(layers[0].source, []).append(_TOO_DEEP)
     if problems:
@@ -211,7 +212,7 @@ def _unknown(table: Mapping[str, object], layers: Sequence[Layer]) -> dict[str, 
     unknown: dict[str, list[str]] = {}
     for name in table:
         if name not in READERS:
-            unknown.setdefault(source_of(layers, [name]), []).append(f"'{name}' is no setting{_meant(name)}")
+            unknown.setdefault(layer_of(layers, [name]).source, []).append(f"'{name}' is no setting{_meant(name)}")
     return {source: [f"{'; '.join(names)}, expected {', '.join(READERS)}"] for source, names in unknown.items()}
 
 

@@ -6,7 +6,7 @@ Knows no setting. An error names the source of the wrong setting, which may be n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, cast
 
@@ -21,10 +21,12 @@ class Layer:
     Attributes:
         source: Where it is said, as an error names it.
         table: What is said, as a settings file would say it.
+        fields: What the source itself calls settings, where it is no settings file.
     """
 
     source: str
     table: Mapping[str, Any]
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def says(self, path: Iterable[str]) -> bool:
         """Tell whether it says something there, by the names of tables within tables."""
@@ -35,6 +37,11 @@ class Layer:
             found = cast("Mapping[str, object]", found)[name]
         return True
 
+    def called(self, path: Sequence[str]) -> str:
+        """Write the setting at a path as the source calls it."""
+        first, *rest = path
+        return ".".join([self.fields.get(first, first), *rest])
+
 
 def flattened(layers: Iterable[Layer]) -> dict[str, Any]:
     """Lay each layer over those before it; tables within them likewise."""
@@ -44,9 +51,9 @@ def flattened(layers: Iterable[Layer]) -> dict[str, Any]:
     return table
 
 
-def source_of(layers: Sequence[Layer], path: Sequence[str]) -> str:
-    """Name the source whose setting at this path wins; the lowest source if none has it."""
-    return next((layer.source for layer in reversed(layers) if layer.says(path)), layers[0].source)
+def layer_of(layers: Sequence[Layer], path: Sequence[str]) -> Layer:
+    """Give the layer whose setting at this path wins; the lowest if none has it."""
+    return next((layer for layer in reversed(layers) if layer.says(path)), layers[0])
 
 
 def told(unfit: UnfitSetting, layers: Sequence[Layer], device: str) -> ServingError:
@@ -58,7 +65,7 @@ def told(unfit: UnfitSetting, layers: Sequence[Layer], device: str) -> ServingEr
     for layer in reversed(layers):
         if layer.says(path):
             found: Any = reduce(lambda table, name: table[name], path, layer.table)
-            said = f"{layer.source}: {'.'.join(path)} is {shown(found)}"
+            said = f"{layer.source}: {layer.called(path)} is {shown(found)}"
             return ServingError(unfit.code, f"{said}: {unfit.reason}")
     return ServingError(unfit.code, f"--device is '{device}': {unfit.reason}") if path == ("device",) else unfit
 

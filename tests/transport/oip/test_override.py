@@ -182,7 +182,7 @@ async def test_a_configuration_that_does_not_load_leaves_the_model_as_it_was(
     rpc: Any, rest_address: str, composition: Composition
 ) -> None:
     before = composition.services.models.resolve(ServedModel("echo"))
-    with pytest.raises(InferenceServerException, match="slots is -1, expected a whole number from 1 up") as raised:
+    with pytest.raises(InferenceServerException, match=r"instance_group\.count is -1, expected a whole") as raised:
         await rpc.load_model("echo", config=json.dumps({"instance_group": [{"count": -1}]}))
     assert raised.value.status() == "StatusCode.INVALID_ARGUMENT"
     assert composition.services.models.resolve(ServedModel("echo")) is before
