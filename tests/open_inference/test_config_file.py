@@ -110,6 +110,11 @@ def test_what_it_leaves_out_of_a_port_is_not_stated() -> None:
     assert found.most_rows == 0
 
 
+@pytest.mark.parametrize(("text", "expected"), [("", False), ("sequence_batching { }", True)])
+def test_sequences_that_it_asks_for_are_stated(text: str, *, expected: bool) -> None:
+    assert read(text).stated.has_sequences is expected
+
+
 @pytest.mark.parametrize(("given", "layout"), [("NCHW", "CHW"), ("NHWC", "HWC"), ("NONE", None)])
 def test_the_format_of_an_input_is_the_layout_of_its_pictures(given: str, layout: str | None) -> None:
     found = read(f'input {{ name: "x" format: FORMAT_{given} }} output {{ name: "y" }}')

@@ -45,6 +45,18 @@ def identity(folder: Path, element_type: ElementType, shape: Sequence[int] = (-1
     return saved(folder, [("y", x)], [x])
 
 
+STATES = ("left", "right", "up", "down", "near", "far")
+
+
+def with_states(folder: Path) -> Source:
+    """A model of six states that keep what they are given."""
+    x, zero = parameter(BY_NAME["f32"], (1,)), ops.constant(np.zeros(1, np.float32))
+    sinks = [ops.assign(ops.add(ops.read_value(zero, name), x), name) for name in STATES]
+    path = folder / "model.xml"
+    ov.save_model(MAKE_MODEL([ops.result(x)], sinks, [x], "model"), path)
+    return Source(path)
+
+
 def f32(values: Any) -> Tensor:
     array = np.asarray(values, np.float32)
     return Tensor(BY_NAME["f32"], array.shape, array.tobytes())

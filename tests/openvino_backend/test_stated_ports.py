@@ -8,7 +8,7 @@ from pathlib import Path
 
 import openvino.opset13 as ops
 import pytest
-from tests.openvino_backend.small_models import compiled, f32, parameter, saved
+from tests.openvino_backend.small_models import compiled, f32, parameter, saved, with_states
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -74,6 +74,15 @@ def test_one_that_is_not_so_fails(backend: OpenVinoBackend, tmp_path: Path, said
     with pytest.raises(ServingError) as caught:
         compiled(backend, a_source(tmp_path, (-1, 4), said))
     assert (caught.value.code, caught.value.message) == (Code.MODEL_FAILED, f"m/config.pbtxt: {sentence}")
+
+
+def test_sequences_are_for_a_model_that_keeps_states(backend: OpenVinoBackend, tmp_path: Path) -> None:
+    said = StatedPorts("m/config.pbtxt", {}, {}, has_sequences=True)
+    with pytest.raises(
+        ServingError, match=r"^m/config\.pbtxt: sequence_batching is set, and the model keeps no states"
+    ):
+        compiled(backend, a_source(tmp_path, (1, 4), said))
+    assert compiled(backend, replace(with_states(tmp_path), stated=said)).spec.states
 
 
 def test_a_model_that_cannot_be_so_fails_with_openvino_s_reason(backend: OpenVinoBackend, tmp_path: Path) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import openvino as ov
-import openvino.opset13 as ops
-from tests.openvino_backend.small_models import EXACT, MAKE_MODEL, f32, parameter
+from tests.openvino_backend.small_models import EXACT, STATES, f32, with_states
 
-from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.states import ReadStates, WriteStates
 from inferwire_server.openvino_backend.backend import OpenVinoBackend
@@ -28,18 +25,6 @@ def test_a_model_with_states_comes_back_from_its_blob_with_them(backend: OpenVin
     assert imported.spec.outputs[0].oip_name == original.spec.outputs[0].oip_name
     row = f32(np.linspace(-1, 1, 576).reshape(1, 576))
     assert imported.create_slot().run([row], [0]) == original.create_slot().run([row], [0])
-
-
-STATES = ("left", "right", "up", "down", "near", "far")
-
-
-def with_states(folder: Path) -> Source:
-    """A model of six states that keep what they are given."""
-    x, zero = parameter(BY_NAME["f32"], (1,)), ops.constant(np.zeros(1, np.float32))
-    sinks = [ops.assign(ops.add(ops.read_value(zero, name), x), name) for name in STATES]
-    path = folder / "model.xml"
-    ov.save_model(MAKE_MODEL([ops.result(x)], sinks, [x], "model"), path)
-    return Source(path)
 
 
 def test_states_have_one_order_however_often_a_file_is_compiled(backend: OpenVinoBackend, tmp_path: Path) -> None:

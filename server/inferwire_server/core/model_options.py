@@ -43,7 +43,7 @@ class Source:
 
     A file that `is_compiled` is what `CompiledModel.export` once gave. A shape or the preprocessing of "" is that of
     the only input. `free` names inputs that take every length, with "" for all. `batch` is the length of every input's
-    batch dimension. `stated` is what a configuration says of its inputs and outputs. With `by_settings`, all this comes
+    batch dimension. `stated` is what a configuration says of its ports and states. With `by_settings`, all this comes
     from the operator's settings, and not from a caller.
     """
 

@@ -1,4 +1,4 @@
-"""What a configuration says of a model's inputs and outputs, and whether the model fits that.
+"""What a configuration says of a model's inputs, outputs and states, and whether the model fits that.
 
 Where the configuration is narrower than the model, as one length where the model takes any, the model is to become so.
 """
@@ -32,17 +32,19 @@ class StatedPort:
 
 @dataclass(frozen=True)
 class StatedPorts:
-    """What is said of a model's inputs and outputs, by name.
+    """What is said of a model's inputs and outputs, by name, and of its states.
 
     Attributes:
         source: Where it is said, as an error names it.
         most_rows: The most rows of a batch; dimensions then leave the batch's out. 0 if they are whole shapes.
+        has_sequences: Whether inferences follow upon each other, which takes a model that keeps states.
     """
 
     source: str
     inputs: Mapping[str, StatedPort]
     outputs: Mapping[str, StatedPort]
     most_rows: int = 0
+    has_sequences: bool = False
 
     def without_shapes(self, names: Iterable[str]) -> StatedPorts:
         """Leave out the shapes of these inputs ("" for all), and those of outputs, which follow from them."""
@@ -97,6 +99,19 @@ class StatedPorts:
             ServingError: MODEL_FAILED naming all that is not as it is said.
         """
         self._shapes("output", self.outputs, ports)
+
+    def check_states(self, states: Sequence[str]) -> None:
+        """Check that a model keeps states if they are counted on.
+
+        Raises:
+            ServingError: MODEL_FAILED if it keeps none.
+        """
+        if self.has_sequences and not states:
+            raise ServingError(
+                Code.MODEL_FAILED,
+                f"{self.source}: sequence_batching is set, and the model keeps no states between inferences, expected "
+                "one that does: no answer of a sequence would depend on those before",
+            )
 
     def _shapes(self, kind: str, stated: Mapping[str, StatedPort], ports: Sequence[PortSpec]) -> dict[int, Shape]:
         """Give the shapes, by position, of those ports whose dimensions are stated."""

@@ -67,7 +67,7 @@ class FileConfig:
     Attributes:
         source: What an error calls the file.
         settings: What it says as the model's `inferwire.toml` would.
-        stated: What it says of the model's inputs and outputs.
+        stated: What it says of the model's inputs, outputs and states.
         unused: The fields that say something and change nothing here.
     """
 
@@ -152,7 +152,8 @@ def _label_files(config: pb.ModelConfig) -> list[str]:
 
 
 def _stated(config: pb.ModelConfig, source: str) -> StatedPorts:
-    return StatedPorts(source, _ports(config.input), _ports(config.output), max(config.max_batch_size, 0))
+    rows, has_sequences = max(config.max_batch_size, 0), config.HasField("sequence_batching")
+    return StatedPorts(source, _ports(config.input), _ports(config.output), rows, has_sequences)
 
 
 def _ports(given: Iterable[pb.ModelInput | pb.ModelOutput]) -> dict[str, StatedPort]:

@@ -21,7 +21,7 @@ from inferwire_server.openvino_backend.added_outputs import add_outputs
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 from inferwire_server.openvino_backend.preprocessing import build_in
 from inferwire_server.openvino_backend.screening import screen
-from inferwire_server.openvino_backend.specs import check_inputs, partial_shape, spec_of
+from inferwire_server.openvino_backend.specs import check_inputs, partial_shape, spec_of, states_of
 
 Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]
 """Makes another compiled model like the one it is given."""
@@ -55,7 +55,7 @@ def read_model(core: Any, source: Source) -> ov.Model:
 
     Raises:
         UnfitSetting: For a setting of the operator's that does not fit it.
-        ServingError: MODEL_FAILED if its inputs or outputs are not what they are said to be.
+        ServingError: MODEL_FAILED if its inputs, outputs or states are not what they are said to be.
     """
     model: ov.Model = core.read_model(source.path)
     if source.by_settings:
@@ -146,6 +146,7 @@ def _fit(model: ov.Model, stated: StatedPorts) -> None:
     for position, layout in stated.input_layouts(ports.inputs).items():
         ov.layout_helpers.set_layout(model.inputs[position], ov.Layout(layout))
     stated.check_outputs(ports.outputs)
+    stated.check_states(states_of(model))
 
 
 def _ports(model: ov.Model) -> ModelSpec:

@@ -63,7 +63,7 @@ class ModelSettings:
         sequence_idle_s: After how long without an inference a caller's states are freed.
         preprocessing: What is done to inputs before the model, by name; "" names the only one.
         file: The file of a version that is the model, where there are several.
-        stated: What a configuration says of the model's inputs and outputs.
+        stated: What a configuration says of the model's inputs, outputs and states.
         unused: What Triton's configuration says that changes nothing here.
     """
 
