@@ -1,6 +1,6 @@
 """How arguments are accepted and refused: as pybind11 does it for OpenVINO's classes.
 
-Owns the conversion of integers and integer sequences and the text of the TypeErrors. It knows
+Owns the conversion of integers and integer sequences and the text of the errors. It knows
 nothing of tensors, shapes or ports.
 """
 
@@ -140,6 +140,11 @@ def position(function: str, owner: object, index: object, length: int) -> int:
     if size >= length:
         raise IndexError(f"index {size} is out of range for {owner!r} of length {length}")
     return size
+
+
+def not_castable(value: object) -> RuntimeError:
+    """Build the RuntimeError for a value that fails to be converted after its function has taken it."""
+    return RuntimeError(f"Unable to cast Python instance of type {type(value)} to C++ type '?'")
 
 
 def incompatible(

@@ -163,6 +163,16 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], None], type[Exception], str]] = {
         "Input port for index 5 is out of bounds. Model has only 1 inputs",
     ),
     "arrays": (lambda ov, request: request.set_input_tensors([row(1), row(2)]), RuntimeError, "Unable to cast"),
+    "arrays by name": (
+        lambda ov, request: request.set_input_tensors("data", [row(1), row(2)]),
+        TypeError,
+        "incompatible function arguments",
+    ),
+    "arrays by position, which set_tensors takes for no input": (
+        lambda ov, request: request.set_tensors(0, [row(1), row(2)]),
+        TypeError,
+        "incompatible function arguments",
+    ),
     "a tuple": (
         lambda ov, request: request.set_input_tensors(tuple(rows(ov, 1, 2))),
         TypeError,

@@ -349,6 +349,26 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], object], type[Exception], str]] = 
         TypeError,
         "Unable to cast <class 'int'> object to ov::Tensor",
     ),
+    "set_tensors with a key of another kind": (
+        lambda r, t: r.set_tensors({0.0: t(np.ones((1, 3), np.float32))}),
+        RuntimeError,
+        r"Unable to cast Python instance of type <class 'float'> to C\+\+ type '\?'",
+    ),
+    "set_tensors of numbers under a key of another kind": (
+        lambda r, t: r.set_tensors({None: 3}),
+        TypeError,
+        "Unable to cast <class 'int'> object to ov::Tensor",
+    ),
+    "set_input_tensors of an array": (
+        lambda r, t: r.set_input_tensors({0: np.ones((1, 3), np.float32)}),
+        RuntimeError,
+        "Unable to cast tensor 0!",
+    ),
+    "set_output_tensors of an array": (
+        lambda r, t: r.set_output_tensors({-1: np.ones((1, 3), np.float32)}),
+        RuntimeError,
+        "Unable to cast tensor -1!",
+    ),
     "set_callback without userdata": (
         lambda r, t: r.set_callback(print),
         TypeError,

@@ -222,6 +222,14 @@ REFUSED: dict[str, tuple[object, bool, type[Exception], str]] = {
         TypeError,
         "Unsupported key type: <class 'float'> for Tensor under key: 0.5",
     ),
+    "a list under a key of another kind, shared": (
+        {0.5: [1.0]},
+        True,
+        RuntimeError,
+        "Unable to cast .*<class 'float'>",
+    ),
+    "a list under no key, shared": ({None: [1.0]}, True, RuntimeError, "Unable to cast .*<class 'NoneType'>"),
+    "an array under no key, shared": ({None: X}, True, RuntimeError, "Unable to cast .*<class 'NoneType'>"),
     "an unknown name": ({"zz": X}, False, RuntimeError, "Port for tensor name zz was not found."),
     "an unknown name, shared": ({"zz": X}, True, RuntimeError, "Port for tensor name zz was not found."),
     "a position past the end": (

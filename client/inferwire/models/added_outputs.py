@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, SupportsIndex, TypeAlias, cast
 
-from inferwire.arguments import as_integer, is_list
+from inferwire.arguments import as_integer, is_list, not_castable
 from inferwire.graph.ports import Output
 from inferwire_proto.added_outputs import AddedOutput
 
@@ -66,5 +66,5 @@ def _position(value: object) -> int:
 
 def _cast(value: object, fitting: Any) -> Any:
     if fitting is None:
-        raise RuntimeError(f"Unable to cast Python instance of type {type(value)} to C++ type '?'")
+        raise not_castable(value)
     return fitting

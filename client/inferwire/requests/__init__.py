@@ -1,7 +1,8 @@
 """The inferences of one request: what it takes along, its way to the server and back, and what it gives.
 
 - `infer_request` is what programs hold. `inputs` brings what they pass into the request's tensors (`request_tensors`,
-  with `batches` and `port_fit`), which `tensor_access` shows; `request_results` gives outputs back as an `ov_dict`.
+  with `batches` and `port_fit`), which `tensor_access` shows and sets, with `several_tensors`; `request_results` gives
+  outputs back as an `ov_dict`.
 - `request_runs` runs its executions, one after another: a `run` is one of them, `freight` what it takes along,
   `request_state` whether the request is busy, `remote_model` what all requests of a model share. `callbacks` has the
   threads of callbacks, `awaiting` what asyncio waits for.

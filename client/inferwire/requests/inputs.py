@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
-from inferwire.arguments import is_array, is_list, is_list_or_tuple, openvino_class
+from inferwire.arguments import is_array, is_list, is_list_or_tuple, not_castable, openvino_class
 from inferwire.graph.foreign_ports import as_port
 from inferwire.graph.ports import Port
 from inferwire.requests.ov_dict import OVDict
@@ -150,11 +150,10 @@ def _share(inputs: object, items: list[tuple[Any, Any]] | None, tensors: Request
         value = inputs if _is_scalar(inputs) else _c_style(inputs)  # numpy's scalars are array-likes as well
         tensors.place(None, _memory_of(value, tensors, None, share=True))
         return
-    for key, _ in items:
-        if not isinstance(key, _KEYS):
-            raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
     placed = [(key, _memory_of(_c_style(value), tensors, key, share=True)) for key, value in items]
     for key, memory in placed:
+        if not isinstance(key, _KEYS):
+            raise not_castable(key)
         tensors.place(key, memory)
 
 
@@ -182,12 +181,19 @@ def _memory_of(value: object, tensors: RequestTensors, key: Key, *, share: bool)
     if isinstance(value, Tensor):
         return value.memory
     if is_array(value):
-        return _memory_of_array(value, tensors.at(key), share=share)
+        return _memory_of_array(value, _present(tensors, key), share=share)
     if is_list(value):
         return copy_array(np.array(value))
     if isinstance(value, bytes) or _is_scalar(value):
-        return _memory_of_scalar(np.array(value), tensors.at(key).element_type)
+        return _memory_of_scalar(np.array(value), _present(tensors, key).element_type)
     raise TypeError(f"Incompatible inputs of type: {type(value)}")
+
+
+def _present(tensors: RequestTensors, key: object) -> Memory:
+    """Give the memory of the tensor whose place another one is to take."""
+    if key is not None and not isinstance(key, _KEYS):
+        raise TypeError(f"Unsupported key type: {type(key)} for Tensor under key: {key}")
+    return tensors.at(key)
 
 
 def _memory_of_scalar(array: Array, element_type: ElementType) -> Memory:

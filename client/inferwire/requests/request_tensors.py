@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from inferwire.arguments import as_size, incompatible
+from inferwire.arguments import as_size, incompatible, not_castable
 from inferwire.graph.model_ports import ModelPort, ModelPorts
 from inferwire.graph.ports import Port
 from inferwire.requests.batches import Batch
@@ -261,7 +261,7 @@ def _to_write(kind: str, ports: Sequence[ModelPort], index: int | None) -> Model
         return ports[index]
     at = as_size(index)
     if at is None:
-        raise RuntimeError(f"Unable to cast Python instance of type {type(index)} to C++ type '?'")
+        raise not_castable(index)
     if at >= len(ports):
         raise RuntimeError(
             f"{kind.capitalize()} port for index {at} was not found! The model has only {len(ports)} {kind}s."

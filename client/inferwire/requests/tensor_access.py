@@ -15,6 +15,7 @@ from inferwire.graph.model_ports import ModelPort
 from inferwire.graph.ports import Port
 from inferwire.requests.request_state import RequestState
 from inferwire.requests.request_tensors import RequestTensors
+from inferwire.requests.several_tensors import by_any_key, by_position, memory_of_items
 from inferwire.tensors.memory import Memory, OverMemory
 from inferwire.tensors.remote_tensor import RemoteTensor
 from inferwire.tensors.tensor import Tensor, as_tensor
@@ -227,16 +228,18 @@ class TensorAccess(Unpicklable):
 
         Raises:
             TypeError: For arguments of other types.
-            RuntimeError: As `set_tensor`, or if the tensors make no batch of the input.
+            RuntimeError: As `set_tensor`, for another key, or if the tensors make no batch of the input.
         """
         given = in_order(args, kwargs, ("inputs",), ("tensor_name", "tensors"), ("port", "tensors"))
         if given is not None and len(given) == 1:
-            self._place_all("set_tensors", given[0], str | int | Port, self._tensors.place)
+            self._place_all("set_tensors", given[0], by_any_key, self._tensors.place)
             return
-        key, items = self._batch("set_tensors", given, (self, *args), kwargs)
+        given_key, tensors = self._batch("set_tensors", given, (self, *args), kwargs)
+        key = self._key("set_tensors", given_key, args, kwargs)
+        items = memory_of_items(tensors)
         with self._state.lock:
             self._state.check_idle()
-            self._tensors.set_batch(self._input_of_batch(self._key("set_tensors", key, args, kwargs)), items)
+            self._tensors.set_batch(self._input_of_batch(key), items)
 
     @overload
     def set_input_tensors(self, inputs: dict[int, T]) -> None: ...
@@ -262,16 +265,17 @@ class TensorAccess(Unpicklable):
 
         Raises:
             TypeError: For arguments of other types.
-            RuntimeError: As `set_input_tensor`, or if the tensors make no batch of the input.
+            RuntimeError: As `set_input_tensor`, for a value that is no tensor, or if they make no batch of the input.
         """
         given = in_order(args, kwargs, ("inputs",), ("tensors",), ("idx", "tensors"))
         if given is not None and len(given) == 1 and isinstance(given[0], dict):
-            self._place_all("set_input_tensors", cast("object", given[0]), int, self._tensors.place)
+            self._place_all("set_input_tensors", cast("object", given[0]), by_position, self._tensors.place)
             return
-        key, items = self._batch("set_input_tensors", given, (self, *args), kwargs)
+        key, tensors = self._batch("set_input_tensors", given, (self, *args), kwargs)
         index = None if key is None else as_size(key)
         if (key is None) != (index is None):
             raise incompatible("set_input_tensors", *_BATCHES, invoked=(self, *args), keywords=kwargs)
+        items = memory_of_items(tensors)
         with self._state.lock:
             self._state.check_idle()
             self._tensors.set_batch(self._only_input(index), items)
@@ -286,22 +290,21 @@ class TensorAccess(Unpicklable):
 
         Raises:
             TypeError: For arguments of other types.
-            RuntimeError: As `set_output_tensor`.
+            RuntimeError: As `set_output_tensor`, or for a value that is no tensor.
         """
-        self._place_all("set_output_tensors", outputs, int, self._tensors.place_output)
+        self._place_all("set_output_tensors", outputs, by_position, self._tensors.place_output)
 
-    def _place_all(self, function: str, tensors: object, kinds: Any, place: Callable[[Any, Memory], None]) -> None:
-        """Read the overload `(dict)`, whose keys are of these kinds, and place its tensors."""
+    def _place_all(
+        self,
+        function: str,
+        tensors: object,
+        read: Callable[[object, object], tuple[K, Memory]],
+        place: Callable[[K, Memory], None],
+    ) -> None:
+        """Read the overload `(dict)`, each of its items by `read`, and place its tensors."""
         if not isinstance(tensors, dict):
             raise incompatible(function, "(self: InferRequest, dict)", invoked=(self, tensors))
-        checked: dict[Any, Memory] = {}
-        for key, value in cast("dict[object, object]", tensors).items():
-            known, tensor = as_port(key) or key, as_tensor(value)
-            if not isinstance(known, kinds):
-                raise TypeError("incompatible function arguments!")
-            if tensor is None:
-                raise TypeError(f"Unable to cast {type(value)} object to ov::Tensor")
-            checked[known] = tensor.memory
+        checked = dict(read(key, value) for key, value in cast("dict[object, object]", tensors).items())
         with self._state.lock:
             self._state.check_idle()
             for key, memory in checked.items():
@@ -313,19 +316,14 @@ class TensorAccess(Unpicklable):
         given: tuple[Any, ...] | None,
         invoked: tuple[object, ...],
         keywords: Mapping[str, object],
-    ) -> tuple[Any, list[Memory]]:
+    ) -> tuple[object, list[object]]:
         """Read the overloads `(key, tensors)` and `(tensors)`."""
         tensors = None if given is None else given[-1]
         if given is None or not (
             is_list(tensors) or isinstance(tensors, TensorVector) or openvino_class(tensors) == "TensorVector"
         ):
             raise incompatible(function, *_BATCHES, invoked=invoked, keywords=keywords)
-        items: list[Memory] = []
-        for each in cast("list[object]", tensors):
-            if (tensor := as_tensor(each)) is None:
-                raise RuntimeError(f"Unable to cast Python instance of type {type(each)} to ov::Tensor")
-            items.append(tensor.memory)
-        return (given[0] if len(given) == 2 else None), items
+        return (given[0] if len(given) == 2 else None), cast("list[object]", tensors)
 
     def _input_of_batch(self, key: str | Port) -> ModelPort:
         ports = self._tensors.ports
