@@ -41,7 +41,7 @@ _BUSY_POLL_S = 0.0005
 
 _CPUS_TO_POLL = 2
 
-_KEPT_RESULTS_BYTES = 1024 * MEBIBYTE
+KEPT_RESULTS_BYTES = 1024 * MEBIBYTE
 """How much results take at most, where nothing else is said, however much memory there is."""
 
 _WORKER_BYTES = 80 * MEBIBYTE
@@ -162,7 +162,7 @@ def batch_options(settings: Settings) -> BatchOptions:
 def keeping_terms(settings: Settings) -> KeepingTerms:
     """Say for how long results are kept, and how many. Where that depends on the machine, the workers share it."""
     most = settings.max_kept_results_mb
-    by_default = min(memory_bytes() // 8, _KEPT_RESULTS_BYTES) // settings.workers
+    by_default = min(memory_bytes() // 8, KEPT_RESULTS_BYTES) // settings.workers
     return KeepingTerms(settings.keep_jobs_s, by_default if most is None else most * MEBIBYTE)
 
 

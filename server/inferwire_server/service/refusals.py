@@ -21,7 +21,7 @@ _LEVEL = logging.getLogger(__name__)
 
 _NOWHERE: Mapping[str, str] = {}
 
-_AGAIN_S = 60.0
+AGAIN_S = 60.0
 """For how long an address that has shown no valid key is not logged again, and neither is a full queue."""
 
 _MOST_ADDRESSES = 20
@@ -85,13 +85,13 @@ class Refusals:
 
     def _warn_of_full(self, interface: Interface, reason: str) -> None:
         now = self._clock()
-        if now >= self._told_of_full + _AGAIN_S:
+        if now >= self._told_of_full + AGAIN_S:
             self._told_of_full = now
             log.warning("jobs find no room", interface=interface.value, reason=reason)
 
     def _warn_of(self, address: str, interface: Interface, reason: str) -> None:
         now = self._clock()
-        while self._told and next(iter(self._told.values())) <= now - _AGAIN_S:
+        while self._told and next(iter(self._told.values())) <= now - AGAIN_S:
             del self._told[next(iter(self._told))]
         if address not in self._told and len(self._told) < _MOST_ADDRESSES:
             self._told[address] = now

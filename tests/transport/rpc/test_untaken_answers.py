@@ -59,7 +59,7 @@ def models(wide: Wide) -> dict[str, FakeModel]:
 def little_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outflow, "MOST_UNSENT_BYTES", MOST_WAITING)
     for module in (oip_stream, outbox):
-        monkeypatch.setattr(module, "_MOST_WAITING_BYTES", MOST_WAITING)
+        monkeypatch.setattr(module, "MOST_WAITING_BYTES", MOST_WAITING)
 
 
 @pytest.fixture

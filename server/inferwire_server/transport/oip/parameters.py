@@ -17,7 +17,7 @@ Parameters: TypeAlias = Mapping[str, Parameter]
 NO_PARAMETERS: Parameters = MappingProxyType({})
 
 _OWN_TRITON_PARAMETERS = frozenset({"triton_enable_empty_final_response"})
-_NORMAL_PRIORITY = 2**31
+NORMAL_PRIORITY = 2**31
 
 
 def refuse_reserved(parameters: Parameters) -> None:
@@ -70,8 +70,8 @@ def priority_of(parameters: Parameters) -> int:
     Raises:
         ServingError: INVALID_INPUT.
     """
-    given = whole_number(parameters, "priority", 2 * _NORMAL_PRIORITY - 1)
-    return _NORMAL_PRIORITY - given if given else 0
+    given = whole_number(parameters, "priority", 2 * NORMAL_PRIORITY - 1)
+    return NORMAL_PRIORITY - given if given else 0
 
 
 def timeout_s_of(parameters: Parameters) -> float | None:

@@ -13,7 +13,7 @@ from inferwire_server.transport.http2.stream import STREAM_WINDOW, Stream
 from inferwire_server.transport.rpc.messages import PREFIX_BYTES, MessageReader, Packed, unpacked
 from inferwire_server.transport.rpc.status import RpcStatus
 
-_MOST_UNREAD_BYTES = 4 * STREAM_WINDOW
+MOST_UNREAD_BYTES = 4 * STREAM_WINDOW
 """How many bytes a caller of many messages may send that its call has not read. That is enough for all that is on its
 way through a long and wide network: 320 Mbit/s over 100 ms."""
 
@@ -63,7 +63,7 @@ class Inbox:
     @property
     def awaits_data(self) -> bool:
         """Whether the caller is in the middle of a message, and may send on: not while too much of it is unread."""
-        return self._failure is None and not self._reader.is_between and self._unread_bytes <= _MOST_UNREAD_BYTES
+        return self._failure is None and not self._reader.is_between and self._unread_bytes <= MOST_UNREAD_BYTES
 
     def take(self, data: memoryview, *, is_last: bool) -> None:
         """Take data, and wake the task that reads; take nothing after a failure.
@@ -153,10 +153,10 @@ class Inbox:
 
     def _expect(self) -> None:
         """Let the caller send on, unless too much of what it has sent is unread."""
-        if self._coming or (self._takes_many and self._unread_bytes > _MOST_UNREAD_BYTES):
+        if self._coming or (self._takes_many and self._unread_bytes > MOST_UNREAD_BYTES):
             return
         missing = self._reader.missing
         # Where there should be one message, there is room for the prefix of a second, so that it is noticed.
-        further = _MOST_UNREAD_BYTES if self._takes_many else PREFIX_BYTES
+        further = MOST_UNREAD_BYTES if self._takes_many else PREFIX_BYTES
         if self._stream.credit < max(missing, further // 2):
             self._stream.expect(max(missing, further))

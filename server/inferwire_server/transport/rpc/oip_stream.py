@@ -29,10 +29,10 @@ from inferwire_server.transport.rpc.oip_codec import (
 )
 from inferwire_server.transport.rpc.oip_plans import LONG_CONTENTS, Plan, long_plan, plan_of
 
-_MOST_WAITING = 256
+MOST_WAITING = 256
 """How many requests may be unanswered before the stream reads no more."""
 
-_MOST_WAITING_BYTES = 64 << 20
+MOST_WAITING_BYTES = 64 << 20
 """How many bytes of outputs may wait for a caller that takes no answers before no more of its requests start."""
 
 _Outcome: TypeAlias = tuple[Wanted, Job] | ServingError
@@ -92,7 +92,7 @@ class OipStream:
     @property
     def is_clogged(self) -> bool:
         """Whether the caller takes no answers, and much waits for it."""
-        return not self._context.has_room and sum([each.byte_size for each in self._pending]) > _MOST_WAITING_BYTES
+        return not self._context.has_room and sum([each.byte_size for each in self._pending]) > MOST_WAITING_BYTES
 
     @property
     def has_ended(self) -> bool:
@@ -102,7 +102,7 @@ class OipStream:
     @property
     def has_room(self) -> bool:
         """Whether more requests may come: not while too many are not answered."""
-        return len(self._pending) < _MOST_WAITING
+        return len(self._pending) < MOST_WAITING
 
     def take(self) -> bytes:
         """Answer the oldest request."""

@@ -28,7 +28,7 @@ from inferwire_server.transport.v1.codec import encode_error, encode_result
 _MESSAGE_BYTES = 1 << 20
 """How many bytes of outputs one message gathers; a single result may have more."""
 
-_MOST_WAITING_BYTES = 64 << 20
+MOST_WAITING_BYTES = 64 << 20
 """How many bytes of results may wait; with more of them, a client that takes no results is no longer read from, and no
 more of its executions start."""
 
@@ -104,7 +104,7 @@ class Outbox:
     @property
     def is_clogged(self) -> bool:
         """Whether so much waits to be sent that no more executions start."""
-        return self._waiting_bytes > _MOST_WAITING_BYTES
+        return self._waiting_bytes > MOST_WAITING_BYTES
 
     @property
     def has_room(self) -> bool:

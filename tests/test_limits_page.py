@@ -1,0 +1,58 @@
+"""The figures that the pages give for limits are those of the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferwire_server.from_settings import KEPT_RESULTS_BYTES
+from inferwire_server.service.names import LONGEST_NAME
+from inferwire_server.service.refusals import AGAIN_S
+from inferwire_server.settings import MEBIBYTE, Settings
+from inferwire_server.transport.http.request_timeouts import RequestTimeouts
+from inferwire_server.transport.http2.outflow import MOST_UNSENT_BYTES
+from inferwire_server.transport.http2.protocol import Http2Timeouts
+from inferwire_server.transport.http2.streams import MOST_STREAMS
+from inferwire_server.transport.oip.parameters import NORMAL_PRIORITY
+from inferwire_server.transport.rpc import oip_stream
+from inferwire_server.transport.rpc.fetching import MOST_UNTAKEN_BYTES
+from inferwire_server.transport.rpc.inbox import MOST_UNREAD_BYTES
+from inferwire_server.transport.session import outbox
+
+PAGES = Path(__file__).resolve().parents[1] / "docs"
+FLAGS = Settings()
+SPANS = {60.0: "a minute"}
+TOLD = {
+    "limits.md": (
+        f"It is full when {FLAGS.queue_capacity} jobs wait (`--queue-capacity`)",
+        f"warns `jobs find no room`, once {SPANS[AGAIN_S]} at most",
+        f"`priority`: 1 is the most urgent, {NORMAL_PRIORITY} the same as none",
+        f"`--max-session-tensors-mb`, {FLAGS.max_session_tensors_mb} |",
+        f"`--max-upload-mb`, {FLAGS.max_upload_mb} |",
+        f"`--max-kept-results-mb`, {KEPT_RESULTS_BYTES // MEBIBYTE}, or an eighth",
+        f"of sequences, jobs, shared memory | {LONGEST_NAME} characters |",
+        f"`--max-grpc-message-mb` ({FLAGS.max_grpc_message_mb}) and `--max-http-body-mb` ({FLAGS.max_http_body_mb})",
+        # As much waits unread, and as much again may be on its way.
+        f"of which a connection has up to {MOST_STREAMS:,} | {2 * MOST_UNREAD_BYTES // MEBIBYTE} MiB of further",
+        f"a JSON document of {FLAGS.max_http_body_mb} MiB, or {FLAGS.max_http_body_mb} KiB that are compressed",
+        f"Answers that their caller does not take wait for {SPANS[RequestTimeouts().answer_s]};",
+        f"Answers that their caller does not take wait for {SPANS[Http2Timeouts().stall_s]};",
+        f"more than {outbox.MOST_WAITING_BYTES // MEBIBYTE} MiB of them wait on an SDK session or an OIP stream",
+        f"more than {oip_stream.MOST_WAITING_BYTES // MEBIBYTE} MiB of them wait on an SDK session or an OIP stream",
+        f"or {MOST_UNSENT_BYTES // MEBIBYTE} MiB on a gRPC connection",
+        f"the next once {MOST_UNTAKEN_BYTES // MEBIBYTE} MiB or less wait",
+    ),
+    "from-triton.md": (
+        f"in which {FLAGS.queue_capacity} requests may wait",
+        f"is read no further while {oip_stream.MOST_WAITING} of its requests are not answered",
+        f"the same, with the same defaults, {FLAGS.http_port} and {FLAGS.grpc_port} |",
+        f"`--max-http-body-mb`: {FLAGS.max_http_body_mb} unless set",
+        f"`--grace-s`, with the same default, {FLAGS.grace_s:g} |",
+    ),
+}
+
+
+@pytest.mark.parametrize(("page", "told"), [(page, told) for page, all_told in TOLD.items() for told in all_told])
+def test_a_page_has_the_server_s_figure(page: str, told: str) -> None:
+    assert told in " ".join((PAGES / page).read_text().split())
