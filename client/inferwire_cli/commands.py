@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from cyclopts import App, CoercionError, CycloptsError, CycloptsPanel, Parameter, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CoercionError,
+    CycloptsError,
+    CycloptsPanel,
+    Parameter,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 from rich.console import Console
 
 from inferwire_cli.bench import bench
@@ -14,6 +22,7 @@ from inferwire_cli.demo import demo
 from inferwire_cli.exit_codes import MISUSE
 from inferwire_cli.infer import infer
 from inferwire_cli.models import load, models, unload
+from inferwire_cli.other_servers import FLAGS
 from inferwire_cli.top import top
 from inferwire_proto.host.flags import environment
 
@@ -39,7 +48,8 @@ _INSTEAD = {
 def _explained(error: CycloptsError) -> Any:
     """Show what is wrong and whose help to read; for a superfluous word, also what it may have been meant as.
 
-    Of a switch that is neither on nor off, cyclopts says that the value cannot be converted, and not what could.
+    Of a switch that is neither on nor off, cyclopts says that the value cannot be converted, and not what could. For a
+    flag of another server, it would ask whether one was meant that is only spelled alike.
     """
     sentence, commands = str(error), error.command_chain or ()
     if isinstance(error, UnusedCliTokensError) and (words := error.unused_tokens):
@@ -47,6 +57,10 @@ def _explained(error: CycloptsError) -> Any:
         sentence = f"unexpected {', '.join(map(repr, words))}{instead}"
     elif isinstance(error, CoercionError) and error.target_type is bool and (token := error.token):
         sentence = f"Invalid value for {token.keyword}: expected true or false, got {token.value!r}"
+    elif isinstance(error, UnknownOptionError) and commands == ("serve",):
+        flag = (error.token.keyword or error.token.value).partition("=")[0]
+        if (meant := FLAGS.get(flag.replace("_", "-"))) is not None:
+            sentence = f"Unknown option: {flag}. Did you mean {meant}?"
     return CycloptsPanel(f"{sentence}\nSee `{' '.join(('inferwire', *commands))} --help`.")
 
 

@@ -139,6 +139,10 @@ def test_serve_help_fits_the_terminal(width: int) -> None:
     ("words", "said"),
     [
         (("serv",), 'Did you mean "serve"?'),
+        (("serve", "--port", "8001"), "Unknown option: --port. Did you mean --grpc-port or --http-port?"),
+        (("serve", "--model_path=models/m"), "Unknown option: --model_path. Did you mean --model NAME=FOLDER?"),
+        (("serve", "--model-name", "m"), "Unknown option: --model-name. Did you mean --model NAME=FOLDER?"),
+        (("bench", "--port", "8001"), "Unknown option: --port."),
         (("serve", "--http-port", "77777"), "--http-port"),
         (("serve", "--no-such-flag"), "--no-such-flag"),
         (("serve", "--watch=on"), "Invalid value for --watch: expected true or false, got 'on'"),
