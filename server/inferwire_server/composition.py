@@ -116,8 +116,8 @@ async def compose(
 ) -> AsyncGenerator[Composition, None]:
     """Build everything behind the sockets, and close it afterwards. Jobs are timed by `clock`, in seconds.
 
-    `new_own_id` makes the names that any worker of the server may be asked for: of jobs, and of this process. `cpus`
-    is how many CPUs' time this process may have.
+    `new_own_id` makes the names that any worker of the server may be asked for: of jobs, of sessions, and of this
+    process. `cpus` is how many CPUs' time this process may have.
 
     Raises:
         ServingError: INVALID_INPUT if the model repository is not there, or a setting names what cannot be used.
@@ -207,7 +207,7 @@ def _services(
         jobs=JobService(inference, JobLedger(new_own_id, keeping_terms(settings))),
         models=models,
         uploads=uploads,
-        sessions=SessionService(Sessions(new_id, settings.session_grace_s), uploads, sequences, tensors),
+        sessions=SessionService(Sessions(new_own_id, settings.session_grace_s), uploads, sequences, tensors),
         tensors=tensors,
         shared_memory=shared_memory,
         devices=DeviceService(engine),

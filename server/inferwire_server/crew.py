@@ -61,7 +61,7 @@ class Crew:
         return self.folder / f"calls-{index}"
 
     def new_id(self) -> str:
-        """Make a name for a job of this worker, which cannot be guessed."""
+        """Make a name for what callers may ask any worker for and this one has. It cannot be guessed."""
         return f"{token_hex(8)}-{self.index}" if self.count > 1 else token_hex(8)
 
     def owner_of(self, name: str) -> int:

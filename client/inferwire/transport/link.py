@@ -146,7 +146,9 @@ class Opener:
         stream: SessionStream | None = None
         try:
             greeting = SessionHello(client=CLIENT, session_id=session_id)
-            carrier = GrpcCarrier(channel, str(self._address), caller)
+            # One process of several at the port has the session: it is the metadata that leads to it.
+            named = ((SESSION_METADATA, session_id),) if session_id else ()
+            carrier = GrpcCarrier(channel, str(self._address), (*caller, *named))
             stream = SessionStream(carrier, str(self._address), greeting, self._timeouts.connect_s)
             opening.greet(Link(channel, stream, caller))
             stream = self._beside(stream)

@@ -9,14 +9,14 @@ import pytest
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
 from inferwire_server.gil_thread import GilThread
-from inferwire_server.open_inference.stubs.grpc_service_pb2 import LogSettingsRequest
+from inferwire_server.open_inference.stubs.grpc_service_pb2 import DESCRIPTOR, LogSettingsRequest
 from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.rpc_calls import RpcRelay
 from inferwire_server.transport.rpc.context import Context
-from inferwire_server.transport.rpc.methods import UnaryCall
+from inferwire_server.transport.rpc.methods import RawCall
 
-LOG_SETTINGS = "inference.GRPCInferenceService.LogSettings"
+LOG_SETTINGS = DESCRIPTOR.services_by_name["GRPCInferenceService"].methods_by_name["LogSettings"]
 
 
 class FromOutside:
@@ -25,7 +25,7 @@ class FromOutside:
     metadata = ()
 
 
-def relayed(index: int) -> UnaryCall:
+def relayed(index: int) -> RawCall:
     """Give what answers the call at a worker that none of the others is there for."""
     crew = Crew(index, 2, token="token")
     other_workers = OtherWorkers(crew)

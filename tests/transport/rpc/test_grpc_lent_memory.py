@@ -13,6 +13,7 @@ import grpc
 import numpy as np
 import pytest
 import pytest_asyncio
+from google.protobuf.descriptor import MethodDescriptor
 from tests.transport.conftest import sessions_of
 from tests.transport.open_session import OpenSession
 from tests.waiting import until
@@ -23,7 +24,10 @@ from inferwire_proto.lent_memory import NAME, NONCE_BYTES, SEALS
 from inferwire_server.errors import ServingError
 from inferwire_server.service import Services
 from inferwire_server.transport.rpc.caller import require_same_host
+from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.grpc_server import GrpcOptions, GrpcServer
+from inferwire_server.transport.rpc.methods import RawCall, methods_of
+from inferwire_server.transport.rpc.offered_services import offered
 
 ARRAY = np.arange(8, dtype=np.float32).reshape(2, 4)
 NONCE = bytes(range(NONCE_BYTES))
@@ -160,3 +164,23 @@ def test_a_caller_elsewhere_may_not(peer: str) -> None:
     with pytest.raises(ServingError, match="expected one on this host, by loopback or a Unix socket") as caught:
         require_same_host(context)
     assert caught.value.code is Code.PERMISSION_DENIED
+
+
+async def test_whether_it_is_on_this_host_is_looked_at_before_anything_else(services: Services) -> None:
+    """Another worker, which may have its session, knows the caller only by the worker that has handed its call on."""
+
+    def around(_: MethodDescriptor, __: RawCall) -> RawCall:
+        async def answer(_: bytes, __: Context) -> bytes:
+            pytest.fail("it was handed on")
+
+        return answer
+
+    (lend,) = (
+        method
+        for service in offered(services, sessions_of(services), 1 << 20)
+        for path, method in methods_of(service, around=around)
+        if path.endswith("/LendMemory")
+    )
+    context: Any = SimpleNamespace(peer="ipv4:10.0.0.7:5")
+    with pytest.raises(ServingError, match="expected one on this host"):
+        await lend.call(b"", context)

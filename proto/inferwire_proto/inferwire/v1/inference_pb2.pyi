@@ -637,7 +637,9 @@ class SessionWelcome(_message.Message):
     server_epoch: _builtins.str
     """Changes with every start of the server; what a session held before is gone."""
     session_id: _builtins.str
-    """Names the session in the metadata entry `inferwire-session` of the other calls."""
+    """Names the session in the metadata entry `inferwire-session` of the other calls, and of the one that resumes it: a
+    server may have several processes at its port, and only this leads to the one that has the session.
+    """
     lease_s: _builtins.float
     """How long the session outlives its stream, in seconds."""
     max_message_bytes: _builtins.int

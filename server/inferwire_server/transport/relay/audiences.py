@@ -1,4 +1,4 @@
-"""Which workers answer which call, by two tables. What is not named in them is answered where it arrives."""
+"""Which workers answer which call, by three tables. What is not named in them is answered where it arrives."""
 
 from __future__ import annotations
 
@@ -104,7 +104,35 @@ RPC: Mapping[str, RpcAudience] = {
     "inferwire.v1.ModelService.UnloadModel": RpcAudience(Everywhere.MODELS),
     "inferwire.v1.DeviceService.ListDevices": RpcAudience(Summed(sum_devices)),
 }
-"""Calls with one message each way. A stream stays with its connection, and what its session owns with it."""
+"""Calls with one message each way."""
+
+SESSIONS = frozenset(
+    {
+        "inferwire.v1.InferenceService.Infer",
+        "inferwire.v1.InferenceService.StartAsync",
+        "inferwire.v1.InferenceService.Session",
+        "inferwire.v1.StateService.GetStates",
+        "inferwire.v1.StateService.SetStates",
+        "inferwire.v1.StateService.ResetStates",
+        "inferwire.v1.TensorService.CreateTensor",
+        "inferwire.v1.TensorService.PutTensor",
+        "inferwire.v1.TensorService.GetTensor",
+        "inferwire.v1.TensorService.LendMemory",
+        "inferwire.v1.ModelService.HasBlobs",
+        "inferwire.v1.ModelService.Upload",
+        "inferwire.v1.ModelService.Read",
+        "inferwire.v1.ModelService.ListNodes",
+        "inferwire.v1.ModelService.DescribePreprocessing",
+        "inferwire.v1.ModelService.Compile",
+        "inferwire.v1.ModelService.Query",
+        "inferwire.v1.ModelService.Import",
+        "inferwire.v1.ModelService.Export",
+        "inferwire.v1.ModelService.ListLayers",
+        "inferwire.v1.ModelService.GetRuntimeModel",
+        "inferwire.v1.ModelService.Release",
+    }
+)
+"""gRPC calls that use what a session owns: the worker that has the session answers, if their metadata names one."""
 
 HTTP: tuple[tuple[str, str, Audience], ...] = (
     ("POST", "/v2/models/{subject}/infer", Reach.STATES),

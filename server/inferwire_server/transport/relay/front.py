@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from google.protobuf.descriptor import MethodDescriptor
 from starlette.types import ASGIApp
 
 from inferwire_server.crew import Crew
@@ -13,6 +14,7 @@ from inferwire_server.transport.relay.http_calls import CREW_CALL, RelayedApp, c
 from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.rpc_calls import RpcRelay
+from inferwire_server.transport.relay.session_calls import SessionRelay
 from inferwire_server.transport.rpc.methods import Around, RawCall
 
 
@@ -33,6 +35,9 @@ def front_of(
         return CrewFront(app)
     routing = Routing(crew, other_workers, lambda: services.models.stateful, services.gil_thread)
     relayed = RelayedApp(app, routing, other_workers, services.refusals, max_body_bytes)
-    return CrewFront(
-        relayed, RpcRelay(routing, other_workers).around, {CREW_CALL: crew_call(app, other_workers, relayed)}
-    )
+    rpc, sessions = RpcRelay(routing, other_workers), SessionRelay(crew, other_workers)
+
+    def around(method: MethodDescriptor, call: RawCall) -> RawCall:
+        return rpc.around(method, sessions.around(method, call))
+
+    return CrewFront(relayed, around, {CREW_CALL: crew_call(app, other_workers, relayed)})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import grpc
@@ -15,19 +16,23 @@ from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.transport import request_ids
 from inferwire_server.transport.rpc.call_head import Metadata
+from inferwire_server.transport.rpc.caller import SESSION_METADATA
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import path_of
 
 CREW_METADATA = "inferwire-crew"
 """The metadata entry of a call from one worker to another; its value shows that it is one."""
 
-_PASSED_ON = frozenset({"authorization", "traceparent", "tracestate", request_ids.NAME})
-"""The entries of a caller's metadata that another worker reads: its key, its trace and its request's id. Others are
-left out: they may be as long as the limit, or such that gRPC's clients do not send them, and the other worker would not
-read them."""
+_PASSED_ON = frozenset({"authorization", "traceparent", "tracestate", request_ids.NAME, SESSION_METADATA})
+"""The entries of a caller's metadata that another worker reads: its key, its trace, its session and its request's id.
+Others are left out: they may be as long as the limit, or such that gRPC's clients do not send them, and the other
+worker would not read them."""
 
 _CARRIED = re.compile("[ -~]*")
-"""What gRPC's clients send. No key, trace or id of a request that is logged has anything else in it."""
+"""What gRPC's clients send. No key, trace, session or id of a request that is logged has anything else in it."""
+
+_BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
+"""How gRPC's client says that a call has lost its connection: INTERNAL while it was sending."""
 
 _SILENCE_S = 10.0
 """How long a worker that owes an answer may be silent before it is pinged, and how long after that. A process that is
@@ -58,6 +63,11 @@ class OtherWorkers:
         for channel in self._channels.values():
             await channel.close()
 
+    @property
+    def are_there(self) -> bool:
+        """Whether all other workers listen."""
+        return self._are_there
+
     def have_come(self) -> None:
         """Record that all other workers listen."""
         self._are_there = True
@@ -83,9 +93,8 @@ class OtherWorkers:
             grpc.aio.AioRpcError: What the worker answers instead.
             ServingError: MODEL_NOT_READY if it is silent for too long, or is gone; SHUTTING_DOWN if the server ends.
         """
-        passed_on = () if context is None else _passed_on(context.metadata)
-        metadata = (*passed_on, (CREW_METADATA, self._mark(alone=alone)))
         channel: Any = self._channels[worker]
+        metadata = self._metadata(context, alone=alone)
         try:
             return await channel.unary_unary(path_of(method))(data, metadata=metadata)
         except grpc.aio.AioRpcError as error:
@@ -95,6 +104,30 @@ class OtherWorkers:
                 sentence = f"worker {worker + 1} of this server does not answer"
                 raise ServingError(Code.MODEL_NOT_READY, sentence, retry_after_s=1.0) from error
             raise
+
+    @asynccontextmanager
+    async def call(self, worker: int, method: str, context: Context) -> AsyncGenerator[Any, None]:
+        """Begin a call of many messages at the worker that has its session, and give gRPC's own object for it.
+
+        It is broken off where the block is left before its end.
+
+        Raises:
+            grpc.aio.AioRpcError: What the worker answers instead.
+            ServingError: SESSION_EXPIRED if it is silent for too long, or is gone; SHUTTING_DOWN if the server ends.
+        """
+        channel: Any = self._channels[worker]
+        call = channel.stream_stream(path_of(method))(metadata=self._metadata(context, alone=True))
+        try:
+            yield call
+        except grpc.aio.AioRpcError as error:
+            if error.code() in _BROKEN and CODE_METADATA not in error.trailing_metadata():
+                if self._may_leave:
+                    raise shutting_down() from error
+                sentence = f"worker {worker + 1} of this server, which has the session, does not answer"
+                raise ServingError(Code.SESSION_EXPIRED, sentence) from error
+            raise
+        finally:
+            call.cancel()
 
     async def each(self, ask: Callable[[int], Awaitable[T]]) -> list[T]:
         """Ask all other workers at once, and give their answers in order; none before the workers are there.
@@ -113,6 +146,10 @@ class OtherWorkers:
     def is_passed_on(self, context: Context) -> bool:
         """Whether another worker makes a call for a caller of its own, which wants the answer of the whole server."""
         return (CREW_METADATA, self._mark(alone=False)) in context.metadata
+
+    def _metadata(self, context: Context | None, *, alone: bool) -> Metadata:
+        passed_on = () if context is None else _passed_on(context.metadata)
+        return (*passed_on, (CREW_METADATA, self._mark(alone=alone)))
 
     def _mark(self, *, alone: bool) -> str:
         return f"{self._crew.token}-alone" if alone else self._crew.token

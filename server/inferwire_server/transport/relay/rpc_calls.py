@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import grpc.aio
+from google.protobuf.descriptor import MethodDescriptor
 
 from inferwire_server.transport.relay.audiences import RPC, RpcAudience
 from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.sums import Sum
 from inferwire_server.transport.rpc.context import Context
-from inferwire_server.transport.rpc.methods import UnaryCall
+from inferwire_server.transport.rpc.methods import RawCall, UnaryCall, unary
 from inferwire_server.transport.rpc.status import RpcStatus
 
 
@@ -22,10 +23,10 @@ class RpcRelay:
         self._routing = routing
         self._other_workers = other_workers
 
-    def around(self, method: str, call: UnaryCall) -> UnaryCall:
-        """Give what answers a call instead; the call itself if it concerns this worker alone."""
-        found = RPC.get(method)
-        return call if found is None else self._relaying(method, found, call)
+    def around(self, method: MethodDescriptor, call: RawCall) -> RawCall:
+        """Give what answers a call instead; the call itself if it is not for several workers."""
+        found = RPC.get(method.full_name)
+        return call if found is None else self._relaying(method.full_name, found, unary(call))
 
     def _relaying(self, method: str, found: RpcAudience, call: UnaryCall) -> UnaryCall:
         async def relayed(data: bytes, context: Context) -> bytes:
@@ -37,11 +38,15 @@ class RpcRelay:
             try:
                 return await self._routing.answer(found.audience, asked)
             except grpc.aio.AioRpcError as error:
-                # A gRPC call fails as it has failed at the other worker, whatever that has answered.
-                trailers = tuple((name, str(value)) for name, value in error.trailing_metadata())
-                raise RpcStatus(error.code(), error.details() or "", trailers) from error
+                raise answered_with(error) from error
 
         return relayed
+
+
+def answered_with(error: grpc.aio.AioRpcError) -> RpcStatus:
+    """Have a call fail as it has failed at another worker, whatever that has answered."""
+    trailers = tuple((name, str(value)) for name, value in error.trailing_metadata())
+    return RpcStatus(error.code(), error.details() or "", trailers)
 
 
 class _RpcCall:

