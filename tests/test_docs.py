@@ -16,6 +16,7 @@ import pytest
 from inferwire.transport.timeouts import Timeouts
 from inferwire_cli.server_process import ServerProcess, running_server
 from inferwire_server.openvino_backend.backend import SPARE_SLOTS
+from inferwire_server.repository.setting_readers import READERS
 from inferwire_server.service.shared_memory import MOST_REGIONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -138,6 +139,11 @@ def test_a_model_with_the_settings_that_are_shown_loads(settings: str, tmp_path:
         urlopen(f"http://{running.host}:{running.http_port}/inferwire/v1/models") as answer,
     ):
         assert json.load(answer)["models"] == [{"name": "m", "version": "1", "state": "ready"}]
+
+
+def test_every_setting_of_a_model_is_shown() -> None:
+    shown = set(re.findall(r"^\[?(\w+)", "".join(SETTINGS), re.MULTILINE))
+    assert set(READERS) - shown == set(), "docs/model-repository.md has an example of each setting"
 
 
 def anchor_of(heading: str) -> str:
