@@ -161,9 +161,8 @@ async def test_what_becomes_of_each_gauge_is_decided(composition: Composition, s
     composition.metrics.add(lambda: of_renewals(renewals.refused, renewals.certificate_ends_at))
     async with listening(replace(settings, http_port=0, grpc_port=0), composition, ALONE, None):
         families = text_string_to_metric_families(composition.metrics.scrape().text().decode())
-    assert set(GAUGES) == {
-        each.name for each in families if each.type == "gauge" and not each.name.endswith("_created")
-    }
+    shown = {each.name for each in families if each.type == "gauge" and not each.name.endswith("_created")}
+    assert set(GAUGES) == shown, "`GAUGES` in relay/sums.py says of each gauge how workers' values are combined"
 
 
 def test_workers_are_of_one_build(composition: Composition) -> None:

@@ -178,9 +178,10 @@ def _raw(service: Service, method: MethodDescriptor) -> RawCall:
 
 
 def _call(service: Service, method: MethodDescriptor) -> Call:
-    call = getattr(service.calls, _snake_case(method.name), None)
+    name = _snake_case(method.name)
+    call = getattr(service.calls, name, None)
     if call is None:
-        raise bug(f"call {method.full_name} has to be answered")
+        raise bug(f"{type(service.calls).__name__} has no '{name}', which answers {method.full_name}")
     return call
 
 
