@@ -57,4 +57,4 @@ class Services:
     logs: LogService
     refusals: Refusals
     gil_thread: GilThread
-    is_tracing: bool = False
+    is_tracing: bool

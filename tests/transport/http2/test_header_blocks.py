@@ -20,7 +20,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.reads = 0
-        self._blocks = HeaderBlocks(self._read)
+        self._blocks = HeaderBlocks(self._read, MOST_HEADER_BYTES)
 
     def read(self, block: bytes) -> list[Field]:
         """Read a block."""

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
-from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES
 
 MOST_FRAME_BYTES = 1024 * 1024
 """The longest frame of data that is taken: so long that a tensor comes in few of them."""
@@ -69,7 +68,7 @@ class FrameReader:
 
     __slots__ = ("_is_greeted", "_most_other_bytes", "_rest", "_taker", "data_left", "has_more")
 
-    def __init__(self, taker: FrameTaker, most_header_bytes: int = MOST_HEADER_BYTES) -> None:
+    def __init__(self, taker: FrameTaker, most_header_bytes: int) -> None:
         self._taker = taker
         self._most_other_bytes = most_header_bytes + _BESIDE_HEADERS_BYTES
         self._rest: bytes = b""

@@ -47,7 +47,7 @@ H = TypeVar("H")
 class HeaderBlocks(Generic[H]):
     """Reads one connection's blocks, each into what its headers say."""
 
-    def __init__(self, read: Callable[[Sequence[Field]], H], most_bytes: int = MOST_HEADER_BYTES) -> None:
+    def __init__(self, read: Callable[[Sequence[Field]], H], most_bytes: int) -> None:
         self._read = read
         self._most_bytes = most_bytes
         self._table = _CountingTable()

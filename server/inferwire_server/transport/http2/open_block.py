@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.frames import ConnectionFailed, ErrorCode
-from inferwire_server.transport.http2.header_blocks import MOST_HEADER_BYTES
 
 _PRIORITY_BYTES = 5
 
@@ -19,7 +18,7 @@ class OpenBlock:
 
     __slots__ = ("_block", "_most_bytes", "_number", "flags", "is_open")
 
-    def __init__(self, most_bytes: int = MOST_HEADER_BYTES) -> None:
+    def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._block = bytearray()
         self._number = 0

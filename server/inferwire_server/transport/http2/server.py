@@ -40,13 +40,12 @@ class Http2Server(Generic[H]):
         not_http2: bytes,
         timeouts: Http2Timeouts | None = None,
         other: ProtocolSwitch | None = None,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._connect = connect
         self._timeouts = timeouts or Http2Timeouts()
         self._connections: OpenConnections[Http2Protocol[H]] = OpenConnections()
         self._around = Http2Surroundings(
-            self._add, self._connections.discard, not_http2, other, self._timeouts, Turns(), clock
+            self._add, self._connections.discard, not_http2, other, self._timeouts, Turns(), monotonic
         )
         self._listening: list[Accepting] = []
         self._is_closing = False
