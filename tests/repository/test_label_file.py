@@ -14,7 +14,7 @@ from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_sp
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.entries import Entry
 from inferwire_server.repository.label_file import read_labels
-from inferwire_server.repository.setting_values import UnfitError
+from inferwire_server.repository.setting_values import UnfitValue
 from inferwire_server.tallies import Tallies
 
 
@@ -71,7 +71,7 @@ def test_a_file_without_an_end_is_no_list_of_labels(tmp_path: Path, name: str, r
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "huge.json").touch()
     os.truncate(tmp_path / "huge.json", 5 << 30)
-    with pytest.raises(UnfitError, match=f"expected a file that can be read: {reason}"):
+    with pytest.raises(UnfitValue, match=f"expected a file that can be read: {reason}"):
         read_labels(tmp_path, name)
 
 

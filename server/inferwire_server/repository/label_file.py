@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import cast
 
 from inferwire_proto.host.bounded_files import MOST_LABEL_BYTES, read_text, why_not_read
-from inferwire_server.repository.setting_values import UnfitError
+from inferwire_server.repository.setting_values import UnfitValue
 
 
 def read_labels(folder: Path, name: str) -> tuple[str, ...]:
     """Read a file of one label per line, or a `.json` file that is a list of them.
 
     Raises:
-        UnfitError: For a file that cannot be read, or has none.
+        UnfitValue: For a file that cannot be read, or has none.
     """
     path = folder / name
     try:
@@ -22,11 +22,11 @@ def read_labels(folder: Path, name: str) -> tuple[str, ...]:
         labels = _listed(text) if path.suffix == ".json" else tuple(line.strip() for line in text.splitlines())
         "".join(labels).encode()  # JSON may name what is no UTF-8, which no answer could have in it
     except RecursionError as error:
-        raise UnfitError(name, "a file that can be read: it is JSON that is nested too deeply") from error
+        raise UnfitValue(name, "a file that can be read: it is JSON that is nested too deeply") from error
     except (OSError, ValueError) as error:
-        raise UnfitError(name, f"a file that can be read: {why_not_read(error)}") from error
+        raise UnfitValue(name, f"a file that can be read: {why_not_read(error)}") from error
     if not labels:
-        raise UnfitError(name, "a file with a label for each class: it is empty")
+        raise UnfitValue(name, "a file with a label for each class: it is empty")
     return labels
 
 

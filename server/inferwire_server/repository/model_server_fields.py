@@ -14,7 +14,7 @@ from inferwire_proto.element_types import BY_NAME, BY_OIP
 from inferwire_server.core.limits import MOST_SLOTS
 from inferwire_server.repository.preprocessing_settings import COLORS, MEAN, SCALE, is_mean, is_scale
 from inferwire_server.repository.setting_readers import ANY
-from inferwire_server.repository.setting_values import LARGEST, UnfitError, is_whole, switch, text, whole
+from inferwire_server.repository.setting_values import LARGEST, UnfitValue, is_whole, switch, text, whole
 
 Table: TypeAlias = dict[str, Any]
 
@@ -51,7 +51,7 @@ def translate(config: Mapping[str, object]) -> tuple[Table, list[str]]:
             continue
         try:
             parts[name] = read(value)
-        except UnfitError as unfit:
+        except UnfitValue as unfit:
             unfit.lies_in(name)
             problems.append(str(unfit))
     if "shape" in parts:
@@ -96,7 +96,7 @@ def _slots(value: object) -> Table:
 def _version_policy(value: object) -> Table:
     policy = _policy(_parsed(value))
     if policy is None:
-        raise UnfitError(
+        raise UnfitValue(
             value, 'one of {"latest": {"num_versions": 2}}, {"specific": {"versions": [1, 3]}} and {"all": {}}'
         )
     return {"version_policy": policy}
@@ -119,11 +119,11 @@ def _policy(value: Any) -> str | None:
 def _properties(value: object) -> Table:
     parsed = _parsed(value)
     if not isinstance(parsed, dict):
-        raise UnfitError(value, "an object of OpenVINO's properties")
+        raise UnfitValue(value, "an object of OpenVINO's properties")
     properties = cast("Table", parsed)
     for name, each in properties.items():
         if not isinstance(each, str | int | float | bool):
-            raise UnfitError(each, "text, a number, true or false", name)
+            raise UnfitValue(each, "text, a number, true or false", name)
     return {"properties": properties}
 
 
@@ -136,14 +136,14 @@ def _shape(value: object) -> list[int | str] | str:
         return ANY
     written = re.fullmatch(r"\s*[(\[](.*)[)\]]\s*", value) if isinstance(value, str) else None
     if written is None:
-        raise UnfitError(value, _SHAPE)
+        raise UnfitValue(value, _SHAPE)
     lengths = [length.strip() for length in written[1].split(",") if length.strip()]
     return [_dimension(length, value, _SHAPE) for length in lengths]
 
 
 def _batch(value: object) -> Table:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise UnfitError(value, _BATCH)
+        raise UnfitValue(value, _BATCH)
     if value == 0:
         return {}
     return {"batch": -1 if value == "auto" else _dimension(str(value), value, _BATCH)}
@@ -152,7 +152,7 @@ def _batch(value: object) -> Table:
 def _dimension(length: str, value: object, expected: str) -> int | str:
     found = re.fullmatch(r"(-1|[0-9]{1,9})|([0-9]{1,9}):([0-9]{1,9})", length)
     if found is None or (found[2] and int(found[2]) > int(found[3])):
-        raise UnfitError(value, expected)
+        raise UnfitValue(value, expected)
     return int(length) if found[1] else f"{int(found[2])}..{int(found[3])}"
 
 
@@ -163,7 +163,7 @@ def _layouts(value: object) -> Table:
 def _layout(value: object) -> Table:
     tensor, colon, model = text(value, _LAYOUT).partition(":")
     if not tensor or (colon and not model):
-        raise UnfitError(value, _LAYOUT)
+        raise UnfitValue(value, _LAYOUT)
     return {"layout": tensor, "model_layout": model or tensor}
 
 
@@ -171,7 +171,7 @@ def _colors(value: object) -> Table:
     expected = f"one of {', '.join([*_COLORS, *COLORS[:5]])}, or the callers' and the model's such as BGR:RGB"
     names = [_COLORS.get(name, name) for name in text(value, expected).split(":")]
     if len(names) > 2 or not all(name in COLORS for name in names):
-        raise UnfitError(value, expected)
+        raise UnfitValue(value, expected)
     return {"preprocessing": {ONLY_INPUT: {"color": names[0], "model_color": names[-1]}}}
 
 
@@ -181,7 +181,7 @@ def _precision(value: object) -> Table:
     # The model's own is what it is: OpenVINO converts to it.
     row = BY_OIP.get(names[0]) or BY_NAME.get(names[0].lower())
     if len(names) > 2 or row is None:
-        raise UnfitError(value, expected)
+        raise UnfitValue(value, expected)
     return {"preprocessing": {ONLY_INPUT: {"element_type": row.name}}}
 
 
@@ -193,7 +193,7 @@ def _numbers(setting: str, fits: Callable[[object], bool], one: str) -> Callable
         parsed = _parsed(written)
         numbers = cast("list[object]", parsed) if isinstance(parsed, list) else [parsed]
         if not numbers or not all(map(fits, numbers)):
-            raise UnfitError(value, expected)
+            raise UnfitValue(value, expected)
         return {"preprocessing": {ONLY_INPUT: {setting: numbers}}}
 
     return read
@@ -212,7 +212,7 @@ def _accepted_switch(value: object) -> Table:
 def _not_true(reason: str) -> Callable[[object], Table]:
     def read(value: object) -> Table:
         if value is not False:
-            raise UnfitError(value, f"false: {reason}")
+            raise UnfitValue(value, f"false: {reason}")
         return {}
 
     return read
@@ -220,7 +220,7 @@ def _not_true(reason: str) -> Callable[[object], Table]:
 
 def _not_offered(reason: str) -> Callable[[object], Table]:
     def read(value: object) -> Table:
-        raise UnfitError(value, f"nothing: {reason}")
+        raise UnfitValue(value, f"nothing: {reason}")
 
     return read
 
@@ -230,7 +230,7 @@ def _by_input(value: object, expected: str) -> Table:
     parsed = _parsed(value)
     if isinstance(parsed, dict):
         if not parsed:
-            raise UnfitError(value, expected)
+            raise UnfitValue(value, expected)
         return cast("Table", parsed)
     return {ONLY_INPUT: text(value, expected)}
 

@@ -29,7 +29,7 @@ from inferwire_server.repository.label_file import read_labels
 from inferwire_server.repository.preprocessing_settings import InputPreprocessing
 from inferwire_server.repository.setting_layers import Layer, flattened, layer_of
 from inferwire_server.repository.setting_readers import ANY, READERS, version_policy
-from inferwire_server.repository.setting_values import UnfitError, items
+from inferwire_server.repository.setting_values import UnfitValue, items
 
 FILE_NAME = "inferwire.toml"
 
@@ -167,7 +167,7 @@ def settings_from(layers: Sequence[Layer], folder: Path) -> ModelSettings:
     try:
         known = {name: value for name, value in table.items() if name in READERS}
         given = items(known, partial(_read, folder))
-    except UnfitError as unfit:
+    except UnfitValue as unfit:
         for path, sentence in unfit.each():
             layer = layer_of(layers, path)
             problems.setdefault(layer.source, []).append(f"{layer.called(path)} {sentence}")
@@ -186,7 +186,7 @@ def version_policy_from(layers: Sequence[Layer]) -> VersionPolicy | None:
     said = (layer.table["version_policy"] for layer in reversed(layers) if layer.says(["version_policy"]))
     try:
         return next(map(version_policy, said), None)
-    except UnfitError:
+    except UnfitValue:
         return None
 
 

@@ -14,7 +14,7 @@ from inferwire_proto.preprocessing import COLOR_FORMAT, RESIZE_ALGORITHM, Call
 from inferwire_proto.properties import EnumValue, PropertyValue
 from inferwire_server.core.model_options import Pictures, Preprocessing
 from inferwire_server.repository.setting_values import (
-    UnfitError,
+    UnfitValue,
     choice,
     is_number,
     items,
@@ -118,18 +118,18 @@ def read_input_preprocessing(value: object) -> InputPreprocessing:
     """Read one input's table.
 
     Raises:
-        UnfitError: For what is no table, an unknown setting, or one that does not go with the others.
+        UnfitValue: For what is no table, an unknown setting, or one that does not go with the others.
     """
     if not isinstance(value, dict):
-        raise UnfitError(value, "a table of settings")
+        raise UnfitValue(value, "a table of settings")
     table = cast("dict[str, object]", value)
     for name in table:
         if name not in _READERS:
-            raise UnfitError(table[name], f"no such setting: there are {', '.join(_READERS)}", name)
+            raise UnfitValue(table[name], f"no such setting: there are {', '.join(_READERS)}", name)
     found = items(table, lambda name, item: _READERS[name](item))
     if not found.get("encoded", False):
         if "max_pixels" in found:
-            raise UnfitError(found["max_pixels"], "it only beside encoded = true", "max_pixels")
+            raise UnfitValue(found["max_pixels"], "it only beside encoded = true", "max_pixels")
         return InputPreprocessing(**found)
     _check_encoded(table, found)
     return InputPreprocessing(**{**_DECODED, **found})
@@ -138,14 +138,14 @@ def read_input_preprocessing(value: object) -> InputPreprocessing:
 def _check_encoded(table: Mapping[str, object], found: Mapping[str, Any]) -> None:
     for name in _DECODED:
         if name in table:
-            raise UnfitError(table[name], "none: encoded pictures are decoded to u8, NHWC and RGB", name)
+            raise UnfitValue(table[name], "none: encoded pictures are decoded to u8, NHWC and RGB", name)
     if found.get("resize", DECODER_RESIZES[0]) not in DECODER_RESIZES:
-        raise UnfitError(found["resize"], f"{one_of(DECODER_RESIZES)} for encoded pictures", "resize")
+        raise UnfitValue(found["resize"], f"{one_of(DECODER_RESIZES)} for encoded pictures", "resize")
 
 
 def _element_type(value: object) -> ElementType:
     if not isinstance(value, str) or value not in BY_NAME:
-        raise UnfitError(value, "an element type such as u8 or f32")
+        raise UnfitValue(value, "an element type such as u8 or f32")
     return BY_NAME[value]
 
 
@@ -163,7 +163,7 @@ def _per_channel(fits: Callable[[object], bool], expected: str) -> Callable[[obj
     def read(value: object) -> tuple[float, ...]:
         numbers = cast("list[object]", value) if isinstance(value, list) else [value]
         if not numbers or not all(map(fits, numbers)):
-            raise UnfitError(cast("object", value), f"{expected}, or a list with one for each channel")
+            raise UnfitValue(cast("object", value), f"{expected}, or a list with one for each channel")
         return tuple(float(cast("float", each)) for each in numbers)
 
     return read

@@ -17,7 +17,7 @@ from inferwire_server.errors import ServingError
 from inferwire_server.repository.preprocessing_settings import read_input_preprocessing
 from inferwire_server.repository.setting_values import (
     LARGEST,
-    UnfitError,
+    UnfitValue,
     choice,
     is_number,
     is_whole,
@@ -37,14 +37,14 @@ _MOST_WEIGHT = 1000
 
 def _seconds(value: object) -> float:
     if not is_number(value, 0, LARGEST) or value == 0:
-        raise UnfitError(value, f"a number above 0, at most {LARGEST}")
+        raise UnfitValue(value, f"a number above 0, at most {LARGEST}")
     return float(value)
 
 
 def _weight(value: object) -> float:
     # With a weight of next to nothing, a run adds so much to a tag that, in a float, what other runs add is lost.
     if not is_number(value, 1 / _MOST_WEIGHT, _MOST_WEIGHT):
-        raise UnfitError(value, f"a number from {1 / _MOST_WEIGHT} up to {_MOST_WEIGHT}")
+        raise UnfitValue(value, f"a number from {1 / _MOST_WEIGHT} up to {_MOST_WEIGHT}")
     return float(value)
 
 
@@ -54,13 +54,13 @@ def version_policy(value: object) -> VersionPolicy:
     try:
         return parse_version_policy(text(value, expected))
     except ServingError as error:
-        raise UnfitError(value, expected) from error
+        raise UnfitValue(value, expected) from error
 
 
 def _table_of(read_item: Callable[[object], Any], expected: str) -> Callable[[object], dict[str, Any]]:
     def read(value: object) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise UnfitError(value, expected)
+            raise UnfitValue(value, expected)
         return items(cast("dict[str, object]", value), lambda _, item: read_item(item))
 
     return read
@@ -73,7 +73,7 @@ def _property(value: object) -> PropertyValue:
         return [_property(item) for item in cast("list[object]", value)]
     if isinstance(value, str | bool | int | float):
         return value
-    raise UnfitError(value, "text, a number, true or false, or a list or table of them")
+    raise UnfitValue(value, "text, a number, true or false, or a list or table of them")
 
 
 _ROWS = f'up to {LARGEST}, -1 for any, or bounds such as "1..8"'
@@ -84,7 +84,7 @@ def _shape(value: object) -> Shape | str:
     if value == ANY:
         return ANY
     if not isinstance(value, list):
-        raise UnfitError(value, _SHAPE)
+        raise UnfitValue(value, _SHAPE)
     dimensions = cast("list[object]", value)
     return tuple(_dimension(item, dimensions) for item in dimensions)
 
@@ -92,8 +92,8 @@ def _shape(value: object) -> Shape | str:
 def _batch(value: object) -> Dimension:
     try:
         return _dimension(value, [])
-    except UnfitError as error:
-        raise UnfitError(value, f"a number of rows {_ROWS}") from error
+    except UnfitValue as error:
+        raise UnfitValue(value, f"a number of rows {_ROWS}") from error
 
 
 def _dimension(item: object, shape: list[object]) -> Dimension:
@@ -103,7 +103,7 @@ def _dimension(item: object, shape: list[object]) -> Dimension:
         least, most = int(bounds[1]), int(bounds[2]) if bounds[2] else None
         if least <= (LARGEST if most is None else most) <= LARGEST:
             return Dimension(least, most)
-    raise UnfitError(shape, _SHAPE)
+    raise UnfitValue(shape, _SHAPE)
 
 
 READERS: Mapping[str, Callable[[object], Any]] = {

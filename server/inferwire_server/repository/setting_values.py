@@ -13,7 +13,7 @@ LARGEST = 2**31 - 1
 """The largest whole number that a setting takes."""
 
 
-class UnfitError(Exception):
+class UnfitValue(Exception):
     """A value that a setting cannot have, or several. The tables that they lie in add their names as this passes."""
 
     def __init__(self, value: object, expected: str, *path: str) -> None:
@@ -25,7 +25,7 @@ class UnfitError(Exception):
         for path, _ in self._unfit:
             path.insert(0, name)
 
-    def and_also(self, other: UnfitError) -> None:
+    def and_also(self, other: UnfitValue) -> None:
         """Add the values of another one after the own ones."""
         self._unfit += other._unfit
 
@@ -49,14 +49,14 @@ def items(table: Mapping[str, object], read: Callable[[str, object], Any]) -> di
     """Read each value of a table, by its name.
 
     Raises:
-        UnfitError: Naming all settings whose values they cannot have.
+        UnfitValue: Naming all settings whose values they cannot have.
     """
     found: dict[str, Any] = {}
-    all_unfit: UnfitError | None = None
+    all_unfit: UnfitValue | None = None
     for name, value in table.items():
         try:
             found[name] = read(name, value)
-        except UnfitError as unfit:
+        except UnfitValue as unfit:
             unfit.lies_in(name)
             if all_unfit is None:
                 all_unfit = unfit
@@ -70,14 +70,14 @@ def items(table: Mapping[str, object], read: Callable[[str, object], Any]) -> di
 def text(value: object, expected: str) -> str:
     """Read text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise UnfitError(value, expected)
+        raise UnfitValue(value, expected)
     return value
 
 
 def switch(value: object) -> bool:
     """Read true or false."""
     if not isinstance(value, bool):
-        raise UnfitError(value, "true or false")
+        raise UnfitValue(value, "true or false")
     return value
 
 
@@ -94,7 +94,7 @@ def is_whole(value: object, least: int, most: int = LARGEST) -> TypeGuard[int]:
 def whole(value: object, least: int, most: int = LARGEST) -> int:
     """Read a whole number from the least up to the most."""
     if not is_whole(value, least, most):
-        raise UnfitError(value, f"a whole number from {least} up to {most}")
+        raise UnfitValue(value, f"a whole number from {least} up to {most}")
     return value
 
 
@@ -102,7 +102,7 @@ def wholes(value: object, least: int, what: str) -> tuple[int, ...]:
     """Read a list of whole numbers, each from the least up."""
     numbers = cast("list[object]", value) if isinstance(value, list) else None
     if numbers is None or not all(is_whole(number, least) for number in numbers):
-        raise UnfitError(cast("object", value), f"a list of {what} from {least} up to {LARGEST}")
+        raise UnfitValue(cast("object", value), f"a list of {what} from {least} up to {LARGEST}")
     return tuple(cast("list[int]", numbers))
 
 
@@ -111,7 +111,7 @@ def choice(*choices: str) -> Callable[[object], str]:
 
     def read(value: object) -> str:
         if value not in choices:
-            raise UnfitError(value, one_of(choices))
+            raise UnfitValue(value, one_of(choices))
         return cast("str", value)
 
     return read
