@@ -1,8 +1,8 @@
 """What the engine asks of the runtime behind it, which is OpenVINO or, in tests, a fake.
 
 This is all that another backend has to do, and `fake_backend` shows how little that can be. `process` makes the backend
-of a server. A call that fails for a reason that callers are to read raises a `ServingError`; whatever else a slot
-raises is logged as a bug.
+of a server, and the contract's `model_formats` has the endings of the files that it is given. A call that fails for a
+reason that callers are to read raises a `ServingError`; whatever else a slot raises is logged as a bug.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Backend(Protocol):
         """Read a property of a device, or of the runtime where `device` is empty.
 
         Raises:
-            ServingError: INVALID_INPUT with the runtime's reason.
+            ServingError: INVALID_INPUT or UNSUPPORTED_TYPE with the runtime's reason.
         """
         ...
 
