@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from inferwire_server.core.scheduling.lane import Terms
+from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
@@ -28,7 +28,7 @@ class Rig:
 
     def model(self, version: str) -> Model:
         device = Device("CPU", Scheduler(1), self.tallies.of)
-        return Model(FakeModel(echo_spec("m")), device, 2, version, terms=Terms())
+        return Model(FakeModel(echo_spec("m")), device, 2, ModelOptions("m"), version)
 
     def count(self, version: str, device: str = "CPU") -> None:
         self.tallies.of(device, self.model(version)).submit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
@@ -25,7 +26,7 @@ def a_catalogue(*versions: str) -> Catalogue:
 
 def ready(catalogue: Catalogue, version: str) -> Model:
     device = Device("CPU", Scheduler(1), Tallies().of)
-    model = Model(FakeModel(echo_spec("m")), device, 1, version)
+    model = Model(FakeModel(echo_spec("m")), device, 1, ModelOptions("m"), version)
     catalogue.put(catalogue.find("m", version).serves(model, FILES))
     return model
 

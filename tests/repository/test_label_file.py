@@ -78,7 +78,7 @@ def test_a_file_without_an_end_is_no_list_of_labels(tmp_path: Path, name: str, r
 async def test_a_model_has_its_labels_if_they_fit() -> None:
     async with Engine(FakeBackend({"m": FakeModel(echo_spec("m", 2))}), QueueOptions(), Tallies().of) as engine:
         model = await engine.load(Source(Path("m.xml")), ModelOptions("m", labels=("a", "b")))
-        assert model.labels == ("a", "b")
+        assert model.options.labels == ("a", "b")
         with pytest.raises(ServingError, match="there are 1 labels, expected as many"):
             await engine.load(Source(Path("m.xml")), ModelOptions("m", labels=("a",)))
 

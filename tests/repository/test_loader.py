@@ -58,7 +58,7 @@ async def test_a_model_is_loaded_by_its_own_settings(tmp_path: Path) -> None:
         (tmp_path / "m/inferwire.toml").write_text("slots = 5\npriority = 2\n")
         await rig.loader.sync()
         model = rig.catalogue.find("m").require()
-        assert (model.slots, model.priority) == (5, 2)
+        assert (model.slots, model.options.priority) == (5, 2)
 
 
 class SlowEntry(Entry):

@@ -135,7 +135,7 @@ async def test_a_load_s_settings_lie_over_the_model_s_own_until_the_next(tmp_pat
         (tmp_path / "m/inferwire.toml").write_text("slots = 5\npriority = 2\n")
         await rig.loader.load("m", {"slots": 3, "version_policy": "all"})
         models = [rig.catalogue.find("m", version).require() for version in ("1", "2")]
-        assert [(model.slots, model.priority) for model in models] == [(3, 2), (3, 2)]
+        assert [(model.slots, model.options.priority) for model in models] == [(3, 2), (3, 2)]
         await rig.loader.sync()
         assert [rig.catalogue.find("m", version).require() for version in ("1", "2")] == models
         with pytest.raises(ServingError, match=r"instance_group\.count is 0, expected"):

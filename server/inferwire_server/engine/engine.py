@@ -18,7 +18,6 @@ from inferwire_server.core.callers import Caller
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.scheduling.bindings import Binding
 from inferwire_server.core.scheduling.job import FINISHED, Job, Work
-from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.scheduling.outlet import Outlet
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.core.scheduling.tally import TallyOf
@@ -171,19 +170,8 @@ class Engine:
         compiled, slots = opened.compiled, len(opened.slots)
         # The jobs of a model for several devices wait in the queue of the first: that is where its inferences start.
         device = self._device(compiled.devices[0])
-        terms = Terms(options.weight, options.batching, options.binding if compiled.spec.states else None)
-        model = Model(
-            compiled,
-            device,
-            slots,
-            version,
-            priority=options.priority,
-            time_limit_s=options.time_limit_s,
-            labels=options.labels,
-            terms=terms,
-            label_file=options.label_file,
-        )
-        device.add_model(model, opened, terms)
+        model = Model(compiled, device, slots, options, version)
+        device.add_model(model, opened, model.terms)
         self._models.add(model)
         if options.idle_unload_s is not None and keeper is not None:
             # Always with the same number of shared slots: those of bound callers are numbered after them.

@@ -6,8 +6,9 @@ from dataclasses import InitVar, dataclass, field
 
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import Properties
+from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.scheduling.job import Job
-from inferwire_server.core.scheduling.lane import DEFAULT_TERMS, Terms
+from inferwire_server.core.scheduling.lane import Terms
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import CompiledModel
 from inferwire_server.engine.device import Device
@@ -23,11 +24,9 @@ class Model:
     after the model was unloaded for good, because its jobs may be kept for long.
 
     Attributes:
-        priority: The priority of the jobs that name none.
-        time_limit_s: How long the jobs that name no limit may take; None for any time.
-        labels: The names of the classes that an output's last dimension counts; empty if none were given.
+        slots: How many of its inferences run at once.
+        options: What was asked of it: by settings, flags, and the client that compiled it.
         terms: What its jobs are scheduled by.
-        label_file: The name of the file that the labels are from.
         spec: What it takes and gives.
         properties: Its readable properties.
         optimal_requests: How many inferences its devices compute at once.
@@ -37,12 +36,9 @@ class Model:
     compiled_first: InitVar[CompiledModel]
     device: Device
     slots: int
+    options: ModelOptions
     version: str = ""
-    priority: int = 0
-    time_limit_s: float | None = None
-    labels: tuple[str, ...] = ()
-    terms: Terms = DEFAULT_TERMS
-    label_file: str = ""
+    terms: Terms = field(init=False)
     spec: ModelSpec = field(init=False)
     properties: Properties = field(init=False)
     optimal_requests: int = field(init=False)
@@ -50,6 +46,8 @@ class Model:
 
     def __post_init__(self, compiled_first: CompiledModel) -> None:
         self._describe(compiled_first)
+        options = self.options
+        self.terms = Terms(options.weight, options.batching, options.binding if self.spec.states else None)
 
     @property
     def name(self) -> str:

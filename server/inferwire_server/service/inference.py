@@ -145,7 +145,7 @@ class InferenceService:
             else:
                 model.spec.check_states(states.values)
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        prepared = Prepared(model, Submission(Work((), (), states), model.priority))
+        prepared = Prepared(model, Submission(Work((), (), states), model.options.priority))
         job = self._submit(prepared, sequence, lambda _: end.done() or end.set_result(None))
         return await self._until_end(job, end)
 
@@ -223,7 +223,7 @@ class InferenceService:
             raise invalid_input(f"the time limit is {timeout_s} seconds, expected 0 or more")
         model = self._models.resolve(wanted.target)
         spec = model.spec
-        if wanted.signature not in (0, spec.signature):
+        if wanted.signature and wanted.signature != spec.signature:
             raise invalid_input(
                 f"model '{spec.name}' was reloaded with other inputs or outputs: get it again (served_model, GetModel)"
             )
@@ -246,9 +246,10 @@ class InferenceService:
             copied=outputs if is_named else wanted.keeps,
             carried_bytes=carried_bytes,
         )
+        options = model.options
         if timeout_s is None:
-            timeout_s = model.time_limit_s
-        submission = Submission(work, wanted.priority or model.priority, timeout_s, None, received_at, caller, outlet)
+            timeout_s = options.time_limit_s
+        submission = Submission(work, wanted.priority or options.priority, timeout_s, None, received_at, caller, outlet)
         return Prepared(model, submission)
 
     def _keeping_states(self, target: Target, states: StateAccess) -> Model:

@@ -50,6 +50,6 @@ def _classify(what: str, model: Model, port: PortSpec, form: TopClasses) -> Tran
         if not is_batched and tensor.shape[:1] == (1,):
             # Callers take the first dimension for a batch only where the model's configuration says that it batches.
             tensor = tensor._replace(shape=(prod(tensor.shape),))
-        return top_classes(tensor, form.count, model.labels)
+        return top_classes(tensor, form.count, model.options.labels)
 
     return classify

@@ -11,7 +11,7 @@ from tests.plain_http import with_triton
 from tritonclient.utils import InferenceServerException
 
 from inferwire_proto.errors import Code
-from inferwire_server.core.scheduling.lane import Terms
+from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.scheduling.scheduler import Scheduler
 from inferwire_server.engine.device import Device
 from inferwire_server.engine.fake_backend import FakeModel, echo_spec
@@ -38,7 +38,7 @@ def read(config: Any, model: Model | None = None) -> dict[str, Any]:
 
 async def a_model(*, device: str = "CPU") -> Model:
     """A model of f32[?,4] as it is served now, without batches."""
-    return Model(FakeModel(echo_spec("m")), Device(device, Scheduler(1), Tallies().of), 2, "1", terms=Terms())
+    return Model(FakeModel(echo_spec("m")), Device(device, Scheduler(1), Tallies().of), 2, ModelOptions("m"), "1")
 
 
 READ: list[tuple[dict[str, Any], dict[str, Any]]] = [

@@ -94,7 +94,8 @@ def _tensor(port: PortSpec, *, is_batched: bool) -> dict[str, Any]:
 
 def _labels(model: Model, port: PortSpec) -> dict[str, str]:
     """Name the file of the labels of an output that may have as many classes."""
-    return {"label_filename": model.label_file} if model.labels and labels_fit(port, model.labels) else {}
+    labels = model.options.labels
+    return {"label_filename": model.options.label_file} if labels and labels_fit(port, labels) else {}
 
 
 def _scheduling(terms: Terms) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class ModelCalls:
 
     async def get_labels(self, request: pb.GetLabelsRequest, _: Context) -> pb.GetLabelsResponse:
         """Give the names of a served model's classes."""
-        return pb.GetLabelsResponse(labels=self._services.models.resolve(_served(request)).labels)
+        return pb.GetLabelsResponse(labels=self._services.models.resolve(_served(request)).options.labels)
 
     async def load_model(self, request: pb.LoadModelRequest, _: Context) -> pb.LoadModelResponse:
         """Load a model of the repository, or load it anew."""
