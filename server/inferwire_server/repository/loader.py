@@ -113,6 +113,10 @@ class Loader:
         """
         await self._own(self._load_anew(name, settings))
 
+    def brought(self, name: str) -> Mapping[str, Any]:
+        """Give the settings that the last load of a model has brought, which lie over its own."""
+        return self._overrides.get(name, {})
+
     async def unload(self, name: str) -> None:
         """Take no more jobs for a model and free it when it has run those it has; do nothing for an unknown one.
 

@@ -142,6 +142,10 @@ class ModelService:
         refuse_forbidden(settings.get("properties", {}))
         await loader.load(name, settings)
 
+    def brought(self, name: str) -> Mapping[str, Any]:
+        """Give the settings that the last load of a model has brought."""
+        return self._control.loader.brought(name)
+
     async def unload(self, name: str) -> None:
         """Unload a model when it has run the jobs it has; do nothing for one that is not known.
 

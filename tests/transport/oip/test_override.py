@@ -151,6 +151,13 @@ async def test_the_shape_that_a_model_has_is_no_new_one() -> None:
     assert read({"instance_group": [{"kind": "KIND_GPU"}]}, model)["device"] == "GPU"
 
 
+async def test_what_the_last_load_brought_is_not_the_model_s_own() -> None:
+    model, said = await a_model(), {"input": [{**X, "dims": [-1, 4]}], "instance_group": [{"kind": "KIND_CPU"}]}
+    brought = {"shapes": {"x": [-1, 4]}, "device": "CPU"}
+    assert read_override(json.dumps(said), "m", model, brought) == brought
+    assert read_override(json.dumps({}), "m", model, brought) == {}
+
+
 async def test_a_model_is_loaded_with_a_configuration_until_it_is_loaded_anew(
     rpc: Any, rest_address: str, composition: Composition
 ) -> None:
@@ -176,6 +183,14 @@ async def test_a_model_is_loaded_with_a_configuration_until_it_is_loaded_anew(
     assert now() == (5, False)
     await with_triton(rest_address, lambda client: client.load_model("echo", config=json.dumps(changed)))
     assert now() == (3, True)
+
+
+async def test_a_load_changes_what_the_one_before_has_brought(rpc: Any, composition: Composition) -> None:
+    for kind in ("GPU", "CPU"):
+        await rpc.load_model("echo", config=json.dumps({"instance_group": [{"kind": f"KIND_{kind}"}]}))
+        assert composition.services.models.brought("echo") == {"device": kind}
+    await rpc.load_model("echo")
+    assert composition.services.models.brought("echo") == {}
 
 
 async def test_a_configuration_that_does_not_load_leaves_the_model_as_it_was(

@@ -7,6 +7,7 @@ a name be written in two ways. What of it is not offered here is refused, all of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 import orjson
@@ -23,10 +24,12 @@ _MOST_VALUES = 1 << 14
 """About how many values a configuration may have: until all of them are read, no other call has a turn."""
 
 
-def read_override(text: str, name: str, model: Model | None) -> dict[str, Any]:
+def read_override(
+    text: str, name: str, model: Model | None, brought: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     """Read the configuration that a model is to be loaded with, as its `inferwire.toml` would say it.
 
-    `model` is what it is now, if it is ready.
+    `model` is what it is now, if it is ready, and `brought` the settings that it has only from its last load.
 
     Raises:
         ServingError: INVALID_INPUT if it is none, or UNIMPLEMENTED naming all that is not offered.
@@ -35,13 +38,14 @@ def read_override(text: str, name: str, model: Model | None) -> dict[str, Any]:
     who = f"the config of the load of model '{name}'"
     _check(config, name, who)
     settings = settings_of(config, says_batch=says_batch, who=who)
-    return those_said(settings if model is None else _changed(settings, model))
+    return those_said(settings if model is None else _changed(settings, model, brought))
 
 
-def _changed(settings: Mapping[str, Any], model: Model) -> dict[str, Any]:
-    """Leave out what the model is already: where it runs, and which shapes it has."""
-    is_on = model.device.name.partition(".")[0]
-    known = {port.oip_name: list(dimensions(port)) for port in model.spec.inputs}
+def _changed(settings: Mapping[str, Any], model: Model, brought: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what the model is already by itself: where it runs, and which shapes it has."""
+    is_on = None if "device" in brought else model.device.name.partition(".")[0]
+    shaped = brought.get("shapes", {})
+    known = {port.oip_name: list(dimensions(port)) for port in model.spec.inputs if port.oip_name not in shaped}
     return {
         **settings,
         "device": None if settings["device"] == is_on else settings["device"],

@@ -83,4 +83,5 @@ def _settings(services: Services, name: str, parameters: Mapping[str, object]) -
     config = parameters.get("config", "")
     if not isinstance(config, str):
         raise invalid_input(f"parameter 'config' of the load of model '{name}' is {config!r}, expected a string")
-    return read_override(config, name, services.models.ready(name)) if config else {}
+    models = services.models
+    return read_override(config, name, models.ready(name), models.brought(name)) if config else {}
