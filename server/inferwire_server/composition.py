@@ -18,6 +18,7 @@ from inferwire_server import logs
 from inferwire_server.core.api_keys import ApiKeys
 from inferwire_server.core.ledger import JobLedger
 from inferwire_server.core.sessions import Sessions
+from inferwire_server.crew import ALONE, Crew
 from inferwire_server.engine.backend import Backend
 from inferwire_server.engine.engine import Engine, QueueOptions
 from inferwire_server.errors import invalid_input
@@ -111,13 +112,13 @@ async def compose(
     settings: Settings,
     backend: Backend,
     clock: Callable[[], float] = monotonic,
-    new_own_id: Callable[[], str] = new_id,
+    crew: Crew = ALONE,
     cpus: float = 1,
 ) -> AsyncGenerator[Composition, None]:
     """Build everything behind the sockets, and close it afterwards. Jobs are timed by `clock`, in seconds.
 
-    `new_own_id` makes the names that any worker of the server may be asked for: of jobs, of sessions, and of this
-    process. `cpus` is how many CPUs' time this process may have.
+    The crew makes the names that any worker of the server may be asked for: of jobs, of sessions, and of this process.
+    `cpus` is how many CPUs' time this process may have.
 
     Raises:
         ServingError: INVALID_INPUT if the model repository is not there, or a setting names what cannot be used.
@@ -133,7 +134,7 @@ async def compose(
     tallies = Tallies(catalogue.statuses, clock)
     blobs = await asyncio.to_thread(_blob_store, settings) if settings.allow_uploads else None
     queue = QueueOptions(settings.queue_capacity, settings.max_running, most_queued_bytes(settings))
-    identity = Identity(settings.server_name, version("inferwire"), new_own_id())
+    identity = Identity(settings.server_name, version("inferwire"), crew.new_id())
     try:
         async with (
             GilThread() as gil_thread,
@@ -144,7 +145,7 @@ async def compose(
         ):
             parts = _Parts(engine, loader, catalogue, tallies, blobs, await _api_keys(settings), gil_thread)
             polling = BusyPolling(busy_poll_s(settings, cpus), clock)
-            services = _services(settings, identity, parts, polling, clock, new_own_id)
+            services = _services(settings, identity, parts, polling, clock, crew.new_id)
             metrics = _metrics(parts, services)
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, repository, catalogue, loader, metrics, traces)

@@ -71,7 +71,7 @@ async def serve(settings: Settings, backend: Backend, stop: asyncio.Event, worke
         AsyncExitStack() as composing,
     ):
         composed = composing.enter_async_context(
-            compose(settings, backend, new_own_id=workers.crew.new_id, cpus=workers.cpus(OWN_GROUPS.cpus))
+            compose(settings, backend, crew=workers.crew, cpus=workers.cpus(OWN_GROUPS.cpus))
         )
         server = await _unless(stop, composed)
         if server is None:
