@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from inferwire_server.composition import compose
+from inferwire_server.crew import Crew
 from inferwire_server.engine.fake_backend import FakeBackend
 from inferwire_server.errors import ServingError
 from inferwire_server.settings import Settings
@@ -29,6 +30,17 @@ async def test_the_log_says_nothing_of_models_where_there_is_nothing_to_read() -
             assert not composition.catalogue.statuses()
     # The server may also log that it removed files that killed servers have left on this machine.
     assert [line for line in logged if "models" in line["event"]] == []
+
+
+@pytest.mark.parametrize(("worker", "told"), [(0, ["drafts"]), (1, [])])
+async def test_the_first_worker_alone_warns_of_folders_without_models(
+    tmp_path: Path, worker: int, told: list[str]
+) -> None:
+    (tmp_path / "drafts").mkdir()
+    with capture_logs() as logged:
+        async with compose(Settings(model_repository=tmp_path), FakeBackend({}), crew=Crew(worker, 2)) as composition:
+            await composition.loader.sync()
+    assert [line["folder"] for line in logged if line["event"] == "passed over"] == told
 
 
 async def test_metrics_are_there_though_no_more_files_can_be_opened() -> None:

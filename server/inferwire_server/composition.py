@@ -118,14 +118,15 @@ async def compose(
     """Build everything behind the sockets, and close it afterwards. Jobs are timed by `clock`, in seconds.
 
     The crew makes the names that any worker of the server may be asked for: of jobs, of sessions, and of this process.
-    `cpus` is how many CPUs' time this process may have.
+    Its lead alone warns of folders without models, which are the same for all workers. `cpus` is how many CPUs' time
+    this process may have.
 
     Raises:
         ServingError: INVALID_INPUT if the model repository is not there, or a setting names what cannot be used.
     """
     if settings.cache_dir is not None:
         await asyncio.to_thread(_make_cache, settings.cache_dir)
-    repository = repository_of(settings)
+    repository = repository_of(settings, warns=crew.is_lead)
     if repository.source:
         # Said before: if the file system does not answer, nothing else would say what the server waits for.
         log.info("reading the models", source=as_utf8(str(repository.source)))

@@ -108,13 +108,13 @@ def _check_policy(settings: Settings) -> None:
     parse_version_policy(settings.version_policy)
 
 
-def repository_of(settings: Settings) -> AnyRepository:
-    """Say where the models to serve are."""
+def repository_of(settings: Settings, *, warns: bool = True) -> AnyRepository:
+    """Say where the models to serve are; with `warns`, folders that hold none are logged."""
     policy = parse_version_policy(settings.version_policy)
     if settings.config is not None:
         return ConfiguredRepository(settings.config, policy)
     if settings.model_repository is not None:
-        return Repository(settings.model_repository, policy)
+        return Repository(settings.model_repository, policy, warns=warns)
     return NamedModels(_locations(settings), policy)
 
 

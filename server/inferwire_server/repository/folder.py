@@ -52,19 +52,23 @@ _NO_MODELS = ("lost+found",)
 
 
 class Repository:
-    """A folder of models, the folder of one, or one model file. The policy is for models without one of their own."""
+    """A folder of models, the folder of one, or one model file.
 
-    def __init__(self, source: Path, policy: VersionPolicy) -> None:
+    The policy is for models without one of their own. With `warns`, folders that are passed over are logged.
+    """
+
+    def __init__(self, source: Path, policy: VersionPolicy, *, warns: bool = True) -> None:
         self.source = source
         self.why_empty = f"the model repository '{source}' has no model to serve"
         self._policy = policy
+        self._warns = warns
         self._told: frozenset[tuple[str, str]] = frozenset()
 
     def __repr__(self) -> str:
         return f"<Repository {self.source}>"
 
     def served(self, overrides: Overrides = MappingProxyType({}), name: str | None = None) -> list[Entry]:
-        """List the versions to serve, by name, then by version; warn once of each folder that holds none.
+        """List the versions to serve, by name, then by version; it may warn, once of each folder that holds none.
 
         With a name it looks for the model of this name alone.
 
@@ -74,7 +78,8 @@ class Repository:
         models: dict[str, list[Entry]] = {}
         for entry in overridden(self.scan(name), overrides):
             models.setdefault(entry.name, []).append(entry)
-        self._warn_of(self._without_models(set(models), name), name)
+        if self._warns:
+            self._warn_of(self._without_models(set(models), name), name)
         return [entry for versions in models.values() for entry in chosen(versions, self._policy)]
 
     def folders(self) -> frozenset[Path]:
