@@ -26,3 +26,12 @@ def test_known_elements_of_a_single_batch_are_taken(indices: Any, axis: int, bat
     taken = op.gather(data, op.constant(np.array(indices)), op.constant(axis), batch_dims)
     openvino.save_model(make([op.result(taken)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
     np.testing.assert_array_equal(run_apart(tmp_path / "model.xml", DATA), np.take(DATA, indices[0], axis=axis))
+
+
+def test_computed_elements_of_a_single_batch_are_taken(tmp_path: Path) -> None:
+    data = op.parameter(DATA.shape, np.float32)
+    indices = op.convert(op.gather(data, np.array([3, 1]), np.int64(2)), "i32")
+    taken = op.gather(data, op.reshape(indices, np.array([1, 8]), False), np.int64(1), 1)
+    openvino.save_model(make([op.result(taken)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    given = np.tile(np.arange(4, dtype=np.float32), 8).reshape(DATA.shape)
+    np.testing.assert_array_equal(run_apart(tmp_path / "model.xml", given), given[:, [3, 1] * 4])

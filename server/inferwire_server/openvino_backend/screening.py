@@ -106,22 +106,21 @@ def _mask_attention(model: Any) -> None:
 
 
 def _gather_from_one_batch(model: Any) -> None:
-    """Have a Gather take its elements without batches if it has a single one and the indices are known.
+    """Have a Gather take its elements without batches if it is known to have a single one.
 
-    As of OpenVINO 2026.4 the compiler goes past the end of its memory for such a Gather, and ends the process.
+    As of OpenVINO 2026.4 the compiler goes past the end of its memory for such a Gather of known elements, and the CPU
+    plugin for one of computed elements in a known shape: either ends the process.
     """
     for node in [*nodes(model)]:
         if node.get_type_name() != "Gather" or not node.get_attributes()["batch_dims"]:
             continue
         data, indices, axis = node.input_values()
-        if indices.get_node().get_type_name() != "Constant":
-            continue
-        known = indices.get_node().get_data()
-        batches, rest = np.split(np.array(known.shape, np.int64), [node.get_attributes()["batch_dims"]])
-        if batches.prod() == 1:
-            name = node.get_friendly_name()
-            taken = op.gather(data, op.constant(known.reshape(rest)), axis, name=name)
-            lead(node.output(0).get_target_inputs(), taken.output(0))
+        if indices.get_partial_shape().rank.is_static:
+            batches = [*indices.get_partial_shape()][: node.get_attributes()["batch_dims"]]
+            if all(length == 1 for length in batches):
+                name, without = node.get_friendly_name(), op.squeeze(indices, np.arange(len(batches)))
+                taken = op.gather(data, without, axis, name=name)
+                lead(node.output(0).get_target_inputs(), taken.output(0))
 
 
 def _is_for_matmul(softmax: Any) -> bool:
