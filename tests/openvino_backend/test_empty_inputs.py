@@ -85,6 +85,17 @@ def unique_steps(data: Any) -> Any:
     return op.unique(data, number(1)).output(0)
 
 
+def proposed(data: Any) -> Any:
+    """Propose regions in each row, in which every step is a place."""
+    places = op.unsqueeze(op.transpose(data, numbers(0, 2, 1)), number(3))
+    scores = op.reduce_mean(places, numbers(1), keep_dims=True)
+    sizes = op.broadcast(op.constant(np.array([40, 40, 1], np.float32)), op.concat([length(data, 0), numbers(3)], 0))
+    boxes = op.constant(np.array([0, 0, 20, 20], np.float32))
+    anchors = op.broadcast(boxes, op.concat([length(data, 1), numbers(1, 1, 4)], 0))
+    settings = {"min_size": 1.0, "nms_threshold": 0.5, "pre_nms_count": 9, "post_nms_count": 9}
+    return op.generate_proposals(sizes, anchors, places, scores, **settings).output(0)
+
+
 def compiled(build: Build, path: Path, streams: str = "1") -> OpenVinoModel:
     data = op.parameter([-1, -1, 4], np.float32)
     data.output(0).get_tensor().set_names({"steps"})
@@ -110,6 +121,7 @@ def run(slot: Slot, rows: int, steps: int, value: float = 1) -> np.ndarray[Any, 
         (pooled, (1, 0), "AdaptiveAvgPool"),
         (pooled_in_a_region, (1, 0), "ROIAlign"),
         (unique_steps, (1, 0), "Unique"),
+        (proposed, (0, 3), "GenerateProposals"),
     ],
 )
 @pytest.mark.parametrize("is_brief", [False, True])
