@@ -12,6 +12,7 @@ import numpy as np
 from openvino import opset13
 
 from inferwire_server.openvino_backend.edges import lead, nodes
+from inferwire_server.openvino_backend.screened_lists import fill_what_is_left
 from inferwire_server.openvino_backend.screened_loops import (
     copy_what_bodies_give,
     empty_what_no_turn_gives,
@@ -50,6 +51,7 @@ def screen(model: Any) -> None:
     copy_what_bodies_give(model)
     mend_quantized_layers(model)
     _gather_from_one_batch(model)
+    fill_what_is_left(model)
 
 
 def _refuse_unsafe(model: Any) -> None:
