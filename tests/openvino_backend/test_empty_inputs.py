@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import openvino
 import pytest
-from openvino import opset13
+from openvino import opset13, opset15
 
+from inferwire_proto import strings
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -157,6 +158,18 @@ def test_a_model_is_given_none_where_it_picks_as_many_as_an_input_says(tmp_path:
     assert found.data == np.array([5, 4], np.float32).tobytes()
     with pytest.raises(ServingError, match=r"\(TopK\) takes some$"):
         slot.run([Tensor(F32, (0,), b""), two], [0])
+
+
+def test_a_model_that_takes_texts_apart_is_given_some(tmp_path: Path) -> None:
+    texts = op.parameter([-1], openvino.Type.string)
+    characters = opset15.string_tensor_unpack(texts).output(2)
+    openvino.save_model(make([op.result(characters)], [texts], "m"), tmp_path / "model.xml")
+    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1"})
+    slot = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options).create_slot()
+    (found,) = slot.run([Tensor(BY_NAME["string"], (2,), strings.pack([b"secret", b"s"]))], [0])
+    assert found.data == b"secrets"
+    with pytest.raises(ServingError, match=r"\(StringTensorUnpack\) takes some$"):
+        slot.run([Tensor(BY_NAME["string"], (0,), b"")], [0])
 
 
 def one_more(data: Any) -> Any:

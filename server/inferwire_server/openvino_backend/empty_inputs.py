@@ -35,7 +35,7 @@ _OF_THE_GRAPH = ("Assign", "If", "ReadValue", "Result")
 _GIVING = frozenset((*(f"Reduce{name}" for name in _REDUCING), *_UPDATING, *_JOINING, *_OF_SHAPES, *_OF_THE_GRAPH))
 """The operations that give what they should, also where one of their inputs has no elements and their output has."""
 
-_ALWAYS_TAKING = frozenset(("Loop", "TensorIterator", "GenerateProposals", "Unique"))
+_ALWAYS_TAKING = frozenset(("Loop", "TensorIterator", "GenerateProposals", "StringTensorUnpack", "Unique"))
 """The operations that take elements although none are to come of them: the first two may end the process without."""
 
 _MOST_ELEMENTS = 64
