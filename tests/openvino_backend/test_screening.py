@@ -14,8 +14,7 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
-from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
-from inferwire_server.openvino_backend.sources import read_model, read_to_run
+from inferwire_server.openvino_backend.backend import OpenVinoBackend
 
 op: Any = opset13
 make: Any = openvino.Model
@@ -103,84 +102,3 @@ def test_an_input_that_is_only_converted_to_its_own_type_is_given_whatever_shape
     for rows in (5, 3, 5, 2, 900, 3, 4):
         sent = Tensor(BY_NAME["f32"], (rows, 3), np.arange(1, rows * 3 + 1, dtype=np.float32).tobytes())
         assert slot.run([sent], [0, 1]) == (sent, sent)
-
-
-def bare(data: Any) -> Any:
-    scores = op.matmul(data, data, False, True)
-    return op.matmul(op.softmax(scores, -1), data, False, False)
-
-
-def scaled(data: Any) -> Any:
-    scores = op.multiply(op.matmul(data, data, False, True), op.constant(np.float32(0.5)))
-    return op.matmul(op.softmax(scores, 2), data, False, False)
-
-
-def as_one_operation(data: Any) -> Any:
-    return op.scaled_dot_product_attention(data, data, data)
-
-
-@pytest.mark.parametrize("build", [bare, scaled, as_one_operation])
-def test_attention_is_right_also_after_one_over_a_single_element(build: Any, tmp_path: Path) -> None:
-    data = op.parameter([-1, -1, 4], np.float32)
-    attention = build(data)
-    attention.output(0).get_tensor().set_names({"attended"})
-    openvino.save_model(make([op.result(attention)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
-    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
-    after_one, of_its_own = (OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options) for _ in range(2))
-    assert sorted(after_one.spec.outputs[0].names) == ["attended"]
-
-    def attend(model: OpenVinoModel, length: int) -> Any:
-        content = np.random.default_rng(1).uniform(-3, 3, (2, length, 4)).astype(np.float32)
-        (found,) = model.create_slot().run([Tensor(BY_NAME["f32"], content.shape, content.tobytes())], [0])
-        return np.frombuffer(found.data, np.float32)
-
-    attend(after_one, 1)
-    for length in (17, 300):
-        np.testing.assert_allclose(attend(after_one, length), attend(of_its_own, length), atol=1e-4)
-
-
-@pytest.mark.parametrize("build", [bare, scaled, as_one_operation])
-@pytest.mark.parametrize("shape", [(2, 0, 4), (0, 3, 4), (0, 0, 4)])
-def test_attention_of_nothing_gives_nothing(build: Any, shape: tuple[int, ...], tmp_path: Path) -> None:
-    data = op.parameter([-1, -1, 4], np.float32)
-    openvino.save_model(make([op.result(build(data))], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
-    model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), ModelOptions("m", "CPU"))
-    nothing = Tensor(BY_NAME["f32"], shape, b"")
-    assert model.create_slot().run([nothing], [0]) == (nothing,)
-
-
-def masked(data: Any) -> Any:
-    return op.matmul(op.softmax(op.add(op.matmul(data, data, False, True), shown(data)), -1), data, False, False)
-
-
-def masked_by_choice(data: Any) -> Any:
-    scores = op.matmul(data, data, False, True)
-    chosen = op.select(op.greater(shown(data), op.constant(np.float32(0))), scores, op.constant(np.float32(-1e4)))
-    return op.matmul(op.softmax(chosen, -1), data, False, False)
-
-
-def masked_as_one_operation(data: Any) -> Any:
-    return op.scaled_dot_product_attention(data, data, data, shown(data))
-
-
-def over_known_length(data: Any) -> Any:
-    known = op.reshape(data, op.constant(np.array([-1, 2, 4], np.int64)), False)
-    return op.matmul(op.softmax(op.matmul(known, known, False, True), -1), known, False, False)
-
-
-def shown(data: Any) -> Any:
-    """Give something to mask with: a row for each."""
-    return op.unsqueeze(op.reduce_max(data, np.array([2])), np.int64(1))
-
-
-@pytest.mark.parametrize("build", [masked, masked_by_choice, masked_as_one_operation, over_known_length])
-def test_attention_that_needs_no_mask_is_left_as_it_is(build: Any, tmp_path: Path) -> None:
-    data = op.parameter([-1, -1, 4], np.float32)
-    openvino.save_model(make([op.result(build(data))], [data], "m"), tmp_path / "model.xml")
-    core, source = openvino.Core(), Source(tmp_path / "model.xml")
-    assert kinds(read_to_run(core, source)) == kinds(read_model(core, source))
-
-
-def kinds(model: openvino.Model) -> list[str]:
-    nodes: list[Any] = model.get_ordered_ops()
-    return [node.get_type_name() for node in nodes]

@@ -1,0 +1,67 @@
+"""Mends attention that the CPU plugin would mix up between inferences. Takes graphs as they are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from openvino import opset13
+
+from inferwire_server.openvino_backend.edges import lead, nodes
+
+op: Any = opset13
+
+_WITHOUT_MASK = 3
+"""How many inputs attention has that is given queries, keys and values alone."""
+
+_MASKING = ("Add", "Select", "Subtract")
+"""What attention's scores come from that have a mask, or something else added."""
+
+_ANY_LENGTH = np.iinfo(np.int32).max
+"""More than any dimension has."""
+
+_FLOATS = {"f32": np.float32, "f16": np.float16}
+
+
+def mask_attention(model: Any) -> None:
+    """Put a mask of zeros into attention that has none, if over how much it goes is left open.
+
+    As of OpenVINO 2026.4 the CPU plugin makes one kernel of it for all shapes. If the first inference goes over one
+    element, whose softmax is 1 whatever it is, the kernel has no softmax: later ones over 17 and more are wrong.
+    """
+    for node in [*nodes(model)]:
+        if node.get_type_name() == "Softmax":
+            scores = node.input_value(0)
+            is_masked = scores.get_node().get_type_name() in _MASKING
+            if _is_for_matmul(node) and not is_masked and _is_left_open(scores, -1):
+                # The plugin does not add one row of zeros to no rows.
+                most = np.array([*[1] * (len(scores.get_partial_shape()) - 1), _ANY_LENGTH])
+                mask = _zeros(op.minimum(op.shape_of(scores), most), scores)
+                node.input(0).replace_source_output(op.add(scores, mask).output(0))
+        elif node.get_type_name() == "ScaledDotProductAttention" and _is_without_mask(node):
+            query, key, value = node.input_values()
+            if _is_left_open(key, -2):
+                mask = op.unsqueeze(_zeros(op.gather(op.shape_of(key), np.array([-2]), np.int64(0)), key), np.int64(0))
+                masked = op.scaled_dot_product_attention(query, key, value, mask)
+                lead(node.output(0).get_target_inputs(), masked.output(0))
+
+
+def _is_for_matmul(softmax: Any) -> bool:
+    return any(target.get_node().get_type_name() == "MatMul" for target in softmax.output(0).get_target_inputs())
+
+
+def _is_without_mask(attention: Any) -> bool:
+    return attention.get_input_size() == _WITHOUT_MASK and not attention.get_attributes()["causal"]
+
+
+def _is_left_open(data: Any, axis: int) -> bool:
+    """Whether data may have one element, or more, along an axis, and are of a type that a mask can have."""
+    shape, kind = data.get_partial_shape(), data.get_element_type().get_type_name()
+    if kind not in _FLOATS or shape.rank.is_dynamic:
+        return False
+    return shape[axis].is_dynamic and shape[axis].get_min_length() <= 1
+
+
+def _zeros(shape: Any, data: Any) -> Any:
+    """Make zeros of a computed shape and of the type of data."""
+    return op.broadcast(op.constant(np.array(0, _FLOATS[data.get_element_type().get_type_name()])), shape)
