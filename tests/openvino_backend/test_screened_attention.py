@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from openvino import opset13
+from openvino import opset6, opset13
+from openvino.op.util import Variable, VariableInfo
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -99,3 +100,53 @@ def test_attention_that_needs_no_mask_is_left_as_it_is(build: Any, tmp_path: Pat
 def kinds(model: openvino.Model) -> list[str]:
     nodes: list[Any] = model.get_ordered_ops()
     return [node.get_type_name() for node in nodes]
+
+
+def over_states(mask: Any = None) -> Any:
+    """Make a model that attends over what it was given so far, as language models do, with a mask or without one."""
+    data, chosen = op.parameter([-1, -1, 32], np.float32), op.parameter([-1], np.int32)
+    batch = op.gather(op.shape_of(data), np.array([0]), np.int64(0))
+    nothing = op.broadcast(np.float32(0), op.concat([batch, np.array([2, 0, 16])], 0))
+    heads = op.transpose(op.reshape(data, np.array([0, 0, 2, 16]), True), np.array([0, 2, 1, 3]))
+    sinks, given = list[Any](), list[Any]()
+    for name in ("keys", "values"):
+        info = VariableInfo()
+        info.data_shape, info.data_type = openvino.PartialShape([-1, 2, -1, 16]), openvino.Type.f32
+        info.variable_id = name
+        variable = Variable(info)
+        before = op.gather(opset6.read_value(nothing, variable), chosen, np.int64(0))
+        given.append(op.concat([before, heads], 2))
+        sinks.append(opset6.assign(given[-1], variable))
+    masks = [] if mask is None else [mask]
+    attended = op.scaled_dot_product_attention(heads, *given, *masks)
+    return make([op.result(op.negative(attended))], sinks, [data, chosen, *masks], "m")
+
+
+@pytest.mark.parametrize("shape", [None, (-1, -1), (1, 1, -1, -1), (-1, -1, -1, -1)])
+def test_attention_over_states_is_right_for_every_batch_in_bf16(shape: Any, tmp_path: Path) -> None:
+    model = over_states(None if shape is None else op.parameter(list(shape), np.float32))
+    openvino.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+
+    def attend(precision: str) -> Any:
+        options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": precision})
+        slot = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options).create_slot()
+        for length in (7, 20, 33):
+            content = np.random.default_rng(length).uniform(-3, 3, (3, length, 32)).astype(np.float32)
+            inputs = [tensor(content), tensor(np.arange(3, dtype=np.int32))]
+            if shape is not None:
+                inputs.append(tensor(np.zeros((1,) * (len(shape) - 2) + (length, length), np.float32)))
+            (found,) = slot.run(inputs, [0])
+            yield np.frombuffer(found.data, np.float32)
+
+    for found, expected in zip(attend("bf16"), attend("f32"), strict=True):
+        np.testing.assert_allclose(found, expected, atol=0.1)
+
+
+def tensor(content: Any) -> Tensor:
+    return Tensor(BY_NAME[openvino.Type(content.dtype).get_type_name()], content.shape, content.tobytes())
+
+
+def test_masks_that_have_their_batches_are_left_as_they_are(tmp_path: Path) -> None:
+    openvino.save_model(over_states(op.parameter([3, 1, -1, -1], np.float32)), tmp_path / "model.xml")
+    core, source = openvino.Core(), Source(tmp_path / "model.xml")
+    assert kinds(read_to_run(core, source)) == kinds(read_model(core, source))

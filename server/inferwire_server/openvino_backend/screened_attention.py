@@ -14,6 +14,9 @@ op: Any = opset13
 _WITHOUT_MASK = 3
 """How many inputs attention has that is given queries, keys and values alone."""
 
+_WITH_HEADS = 4
+"""How many dimensions queries have that have heads."""
+
 _MASKING = ("Add", "Select", "Subtract")
 """What attention's scores come from that have a mask, or something else added."""
 
@@ -41,9 +44,28 @@ def mask_attention(model: Any) -> None:
         elif node.get_type_name() == "ScaledDotProductAttention" and _is_without_mask(node):
             query, key, value = node.input_values()
             if _is_left_open(key, -2):
-                mask = op.unsqueeze(_zeros(op.gather(op.shape_of(key), np.array([-2]), np.int64(0)), key), np.int64(0))
+                before = np.arange(len(key.get_partial_shape()) - 1)
+                rows = op.gather(op.shape_of(query), before, np.int64(0))
+                rows = op.minimum(rows, np.array([_ANY_LENGTH, *[1] * (len(before) - 1)]))
+                length = op.gather(op.shape_of(key), np.array([-2]), np.int64(0))
+                mask = _zeros(op.concat([rows, length], 0), key)
                 masked = op.scaled_dot_product_attention(query, key, value, mask)
                 lead(node.output(0).get_target_inputs(), masked.output(0))
+
+
+def give_masks_batches(model: Any) -> None:
+    """Have each batch of attention over states get a mask of its own where several may share one.
+
+    As of OpenVINO 2026.4 the CPU plugin takes the mask of each batch from behind that of the batch before if it
+    computes in bf16: past the memory's end where there is only one.
+    """
+    for node in [*nodes(model)] if model.get_variables() else ():
+        if node.get_type_name() == "ScaledDotProductAttention" and _is_masked(node):
+            query, mask = node.input_value(0), node.input_value(3)
+            if _may_share(mask.get_partial_shape(), query.get_partial_shape()):
+                batch = op.gather(op.shape_of(query), np.array([0]), np.int64(0))
+                spread = op.broadcast(mask, op.concat([batch, np.array([1, 1, 1])], 0), broadcast_spec="BIDIRECTIONAL")
+                node.input(3).replace_source_output(spread.output(0))
 
 
 def _is_for_matmul(softmax: Any) -> bool:
@@ -52,6 +74,17 @@ def _is_for_matmul(softmax: Any) -> bool:
 
 def _is_without_mask(attention: Any) -> bool:
     return attention.get_input_size() == _WITHOUT_MASK and not attention.get_attributes()["causal"]
+
+
+def _is_masked(attention: Any) -> bool:
+    return attention.get_input_size() > _WITHOUT_MASK and not attention.get_attributes()["causal"]
+
+
+def _may_share(mask: Any, query: Any) -> bool:
+    """Whether a mask may have one batch where queries, which have heads, have several. A number is no mask."""
+    if query.rank != _WITH_HEADS or query[0] == 1 or mask.rank.is_dynamic or not len(mask):
+        return False
+    return len(mask) < _WITH_HEADS or mask[0].get_min_length() <= 1
 
 
 def _is_left_open(data: Any, axis: int) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from openvino import opset13
 
 from inferwire_server.openvino_backend.edges import lead, nodes
-from inferwire_server.openvino_backend.screened_attention import mask_attention
+from inferwire_server.openvino_backend.screened_attention import give_masks_batches, mask_attention
 from inferwire_server.openvino_backend.screened_lists import fill_what_is_left
 from inferwire_server.openvino_backend.screened_loops import (
     copy_what_bodies_give,
@@ -35,6 +35,7 @@ def screen(model: Any) -> None:
     _part_inputs_from_results(model)
     use_first_values_twice(model)
     copy_what_replaces_states(model)
+    give_masks_batches(model)
     mask_attention(model)
     leave_first_shapes_open(model)
     empty_what_no_turn_gives(model)
