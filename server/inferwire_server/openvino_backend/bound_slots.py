@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import openvino as ov
 import structlog
@@ -15,14 +15,14 @@ from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
-from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
+from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS, translate
 from inferwire_server.openvino_backend.graphs import Graph, Graphs
 from inferwire_server.openvino_backend.slots import OpenVinoSlot
 
 log = structlog.stdlib.get_logger()
 
 _States: TypeAlias = Mapping[str, ov.Tensor]
-"""Copies of states by their names."""
+"""Copies of the states that something was written to, by their names."""
 
 MAX_COPIED_STATE_BYTES = 1 << 18
 """The most bytes of states that are copied before each run that may have to be repeated. Copying so much takes half a
@@ -32,6 +32,9 @@ millisecond if OpenVINO has to unpack them, as the keys and values of a language
 class OpenVinoBoundSlot(OpenVinoSlot):
     """One `InferRequest` with its caller's states. An inference that fails leaves them as they are.
 
+    A state that nothing was written to since it began does so in another request by itself: what it begins with may be
+    computed of the next inputs.
+
     When a new graph was made, an idle slot is moved there: otherwise it would keep the graph before it in memory.
     """
 
@@ -39,6 +42,7 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         self._lock = Lock()
         self._is_small = True
         self._before: _States | None = None
+        self._unwritten = set(spec.states)
         super().__init__(graphs, spec, keeps_states=True)
         graphs.add_holder(self)
 
@@ -48,6 +52,9 @@ class OpenVinoBoundSlot(OpenVinoSlot):
             self._before = self._copied_if_small()
             try:
                 return super().run(inputs, outputs, transforms)
+            except ServingError:
+                self._restore()
+                raise
             finally:
                 self._before = None
 
@@ -67,8 +74,33 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         finally:
             self._lock.release()
 
+    def _run_first(
+        self, graph: Graph, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms
+    ) -> tuple[Tensor, ...]:
+        given = super()._run_first(graph, inputs, outputs, transforms)
+        self._before = None
+        return given
+
+    def _compute(self) -> None:
+        super()._compute()
+        self._unwritten.clear()
+
+    def _write(self, variable: Any, tensor: ov.Tensor) -> None:
+        super()._write(variable, tensor)
+        self._unwritten.discard(variable.name)
+
+    def _reset(self, variable: Any) -> None:
+        super()._reset(variable)
+        self._unwritten.add(variable.name)
+
+    def _restore(self) -> None:
+        """Have the states from before the inference, if they were copied: attention adds to its states as it goes."""
+        before = self._before
+        if before is not None:
+            translate(Code.INFERENCE_FAILED, lambda: self._use_with(self._graph, before))
+
     def _move(self, graph: Graph) -> None:
-        self._use_with(graph, self._states())
+        self._use_with(graph, self._states() if self._before is None else self._before)
 
     def _go_back(self) -> None:
         if self._before is None:
@@ -88,11 +120,14 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         return states
 
     def _states(self) -> _States:
-        return {variable.name: variable.state for variable in self._request.query_state()}
+        variables = self._request.query_state()
+        return {each.name: each.state for each in variables if each.name not in self._unwritten}
 
     def _use_with(self, graph: Graph, states: _States) -> None:
         """Run in this graph from now on, with these states. If it refuses them, the slot stays as it is."""
         request = graph.create_request()
         for variable in request.query_state():
-            variable.state = states[variable.name]
+            if variable.name in states:
+                variable.state = states[variable.name]
         self._use(graph, request)
+        self._unwritten = set(self._spec.states) - set(states)

@@ -113,11 +113,17 @@ class OpenVinoSlot:
                 return tuple(_state(variables[name]) for name in names or self._spec.states)
             case WriteStates(values):
                 for name, tensor in values:
-                    variables[name].state = to_runtime(tensor)
+                    self._write(variables[name], to_runtime(tensor))
             case ResetStates(names):
                 for name in names or self._spec.states:
-                    variables[name].reset()
+                    self._reset(variables[name])
         return ()
+
+    def _write(self, variable: Any, tensor: ov.Tensor) -> None:
+        variable.state = tensor
+
+    def _reset(self, variable: Any) -> None:
+        variable.reset()
 
     def _may_fail(self, inputs: Sequence[Tensor]) -> bool:
         """Tell whether inputs of the same shapes have failed lately.

@@ -1,0 +1,131 @@
+"""What a caller's states are after a reset, a failure, or both: also those that begin with more than zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import pytest
+from openvino import opset6, opset13
+from openvino.op.util import Variable, VariableInfo
+
+from inferwire_proto.element_types import BY_NAME
+from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.states import ReadStates, ResetStates, WriteStates
+from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.backend import Slot
+from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+
+op: Any = opset13
+make: Any = openvino.Model
+
+GOOD, BAD, WORSE = 8, 7, 9
+
+
+def compiled(model: Any, folder: Path, **properties: str) -> OpenVinoModel:
+    openvino.save_model(model, folder / "model.xml", compress_to_fp16=False)
+    settings = {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"} | properties
+    return OpenVinoBackend().compile(Source(folder / "model.xml"), ModelOptions("m", "CPU", settings))
+
+
+def tensor(content: Any) -> Tensor:
+    return Tensor(BY_NAME[openvino.Type(content.dtype).get_type_name()], content.shape, content.tobytes())
+
+
+def variable(name: str, *shape: int) -> Any:
+    info = VariableInfo()
+    info.data_shape, info.data_type, info.variable_id = openvino.PartialShape(list(shape)), openvino.Type.f32, name
+    return Variable(info)
+
+
+def a_hundred(_: Any) -> Any:
+    return op.constant(np.full(1, 100, np.float32))
+
+
+def ten_times_the_most(data: Any) -> Any:
+    return op.multiply(op.reduce_max(data, np.array([0]), True), op.constant(np.full(1, 10, np.float32)))
+
+
+def counting(start: Callable[[Any], Any]) -> Any:
+    """Make a model that adds up all that it is given, in rows of four: it takes nothing that is no such rows."""
+    data, sum_so_far = op.parameter([openvino.Dimension(4, 1000)], np.float32), variable("sum", 1)
+    rows = op.reshape(op.relu(data), np.array([-1, 4]), False)
+    added = op.reshape(op.reduce_sum(rows, np.array([0, 1]), False), np.array([1]), False)
+    total = op.add(opset6.read_value(start(data), sum_so_far), added)
+    return make([op.result(total)], [opset6.assign(total, sum_so_far)], [data], "m")
+
+
+def count(slot: Slot, length: int) -> float:
+    (found,) = slot.run([tensor(np.ones(length, np.float32))], [0])
+    return float(np.frombuffer(found.data, np.float32)[0])
+
+
+def fail(slot: Slot, length: int) -> None:
+    with pytest.raises(ServingError, match="Reshape"):
+        count(slot, length)
+
+
+@pytest.mark.parametrize(("start", "begins_at"), [(a_hundred, 100), (ten_times_the_most, 10)])
+def test_a_state_begins_as_the_model_says_whoever_has_failed(
+    start: Callable[[Any], Any], begins_at: float, tmp_path: Path
+) -> None:
+    model = compiled(counting(start), tmp_path)
+    mine, other, bad = (model.create_slot(keeps_states=True) for _ in range(3))
+    fail(mine, BAD)
+    assert count(mine, GOOD) == begins_at + 8
+    mine.access(ResetStates())
+    fail(bad, WORSE)
+    fail(mine, BAD)
+    assert [count(each, GOOD) for each in (mine, other, mine)] == [begins_at + 8, begins_at + 8, begins_at + 16]
+
+
+def test_a_state_that_was_written_is_what_it_was_set_to_whoever_fails(tmp_path: Path) -> None:
+    model = compiled(counting(a_hundred), tmp_path)
+    mine, bad = (model.create_slot(keeps_states=True) for _ in range(2))
+    mine.access(WriteStates((("sum", tensor(np.full(1, 5, np.float32))),)))
+    fail(bad, BAD)
+    fail(mine, WORSE)
+    assert count(mine, GOOD) == 13
+
+
+def attending() -> Any:
+    """Make a model that attends over all that it was given, and gives that in rows as long as it is told."""
+    data, chosen = op.parameter([-1, -1, 32], np.float32), op.parameter([-1], np.int32)
+    pattern = op.parameter([2], np.int64)
+    batch = op.gather(op.shape_of(data), np.array([0]), np.int64(0))
+    nothing = op.broadcast(np.float32(0), op.concat([batch, np.array([2, 0, 16])], 0))
+    heads = op.transpose(op.reshape(data, np.array([0, 0, 2, 16]), True), np.array([0, 2, 1, 3]))
+    sinks, given = list[Any](), list[Any]()
+    for kept in (variable("keys", -1, 2, -1, 16), variable("values", -1, 2, -1, 16)):
+        given.append(op.concat([op.gather(opset6.read_value(nothing, kept), chosen, np.int64(0)), heads], 2))
+        sinks.append(opset6.assign(given[-1], kept))
+    attended = op.relu(op.scaled_dot_product_attention(heads, *given))
+    return make([op.result(op.reshape(attended, pattern, False))], sinks, [data, chosen, pattern], "m")
+
+
+def attend(slot: Slot, batch: int, length: int, width: int = 1) -> Any:
+    content = np.random.default_rng(length).uniform(-3, 3, (batch, length, 32)).astype(np.float32)
+    inputs = [tensor(content), tensor(np.arange(batch, dtype=np.int32)), tensor(np.array([-1, width]))]
+    (found,) = slot.run(inputs, [0])
+    return np.frombuffer(found.data, np.float32)
+
+
+def kept_lengths(slot: Slot) -> list[int]:
+    return [state.shape[2] for state in slot.access(ReadStates())]
+
+
+def test_attention_that_has_been_extended_by_an_inference_that_fails_is_as_before(tmp_path: Path) -> None:
+    model = compiled(attending(), tmp_path)
+    mine, undisturbed = (model.create_slot(keeps_states=True) for _ in range(2))
+    for slot in (mine, undisturbed):
+        attend(slot, 2, 5)
+    for _ in range(2):
+        with pytest.raises(ServingError, match="Reshape"):
+            attend(mine, 2, 3, width=7)
+        assert kept_lengths(mine) == [5, 5]
+    np.testing.assert_allclose(attend(mine, 2, 1), attend(undisturbed, 2, 1), atol=1e-4)
+    assert kept_lengths(mine) == [6, 6]
