@@ -129,3 +129,12 @@ def test_attention_that_has_been_extended_by_an_inference_that_fails_is_as_befor
         assert kept_lengths(mine) == [5, 5]
     np.testing.assert_allclose(attend(mine, 2, 1), attend(undisturbed, 2, 1), atol=1e-4)
     assert kept_lengths(mine) == [6, 6]
+
+
+def test_attention_begins_anew_for_more_rows_after_a_reset(tmp_path: Path) -> None:
+    model = compiled(attending(), tmp_path)
+    reset, fresh = (model.create_slot(keeps_states=True) for _ in range(2))
+    attend(reset, 1, 14)
+    reset.access(ResetStates())
+    for length in (7, 1, 1):
+        np.testing.assert_allclose(attend(reset, 4, length), attend(fresh, 4, length), atol=1e-4)
