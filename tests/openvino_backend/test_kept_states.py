@@ -13,11 +13,13 @@ from openvino import opset6, opset13
 from openvino.op.util import Variable, VariableInfo
 
 from inferwire_proto.element_types import BY_NAME
+from inferwire_proto.errors import Code
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.states import ReadStates, ResetStates, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
 from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend import bound_slots
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
 
 op: Any = opset13
@@ -129,6 +131,22 @@ def test_attention_that_has_been_extended_by_an_inference_that_fails_is_as_befor
         assert kept_lengths(mine) == [5, 5]
     np.testing.assert_allclose(attend(mine, 2, 1), attend(undisturbed, 2, 1), atol=1e-4)
     assert kept_lengths(mine) == [6, 6]
+
+
+def test_attention_too_large_to_be_copied_is_said_not_to_be_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bound_slots, "MAX_COPIED_STATE_BYTES", 0)
+    slot = compiled(attending(), tmp_path).create_slot(keeps_states=True)
+    attend(slot, 2, 5)
+    attend(slot, 2, 1)
+    with pytest.raises(ServingError, match=r"Reshape(.|\n)*the states may have changed: reset or write them") as caught:
+        attend(slot, 2, 3, width=7)
+    assert caught.value.code is Code.INFERENCE_FAILED
+    assert kept_lengths(slot) == [9, 9]
+    slot.access(ResetStates())
+    attend(slot, 2, 5)
+    assert kept_lengths(slot) == [5, 5]
 
 
 def test_attention_begins_anew_for_more_rows_after_a_reset(tmp_path: Path) -> None:

