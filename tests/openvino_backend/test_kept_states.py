@@ -156,3 +156,28 @@ def test_attention_begins_anew_for_more_rows_after_a_reset(tmp_path: Path) -> No
     reset.access(ResetStates())
     for length in (7, 1, 1):
         np.testing.assert_allclose(attend(reset, 4, length), attend(fresh, 4, length), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["KV_CACHE_PRECISION", "KEY_CACHE_PRECISION", "VALUE_CACHE_PRECISION"])
+@pytest.mark.parametrize("precision", ["u4", "u3"])
+@pytest.mark.parametrize("is_in_the_model", [False, True])
+def test_keys_and_values_of_less_than_a_byte_are_refused(
+    name: str, precision: str, is_in_the_model: bool, tmp_path: Path
+) -> None:
+    model = attending()
+    if is_in_the_model:
+        model.set_rt_info(precision, ["runtime_options", name])
+    with pytest.raises(ServingError, match=rf"{name} is {precision}, .* expected u8, f16, bf16 or f32") as caught:
+        compiled(model, tmp_path, **{} if is_in_the_model else {name: precision})
+    assert caught.value.code is Code.MODEL_FAILED
+
+
+def test_what_properties_say_of_keys_and_values_overrides_what_the_model_says(tmp_path: Path) -> None:
+    model = attending()
+    model.set_rt_info("u4", ["runtime_options", "VALUE_CACHE_PRECISION"])
+    attend(compiled(model, tmp_path, VALUE_CACHE_PRECISION="u8").create_slot(keeps_states=True), 2, 5)
+
+
+def test_models_without_states_take_any_precision_of_keys_and_values(tmp_path: Path) -> None:
+    data = op.parameter([1], np.float32)
+    compiled(make([op.result(op.relu(data))], [data], "m"), tmp_path, KV_CACHE_PRECISION="u4")

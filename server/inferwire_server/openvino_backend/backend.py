@@ -38,6 +38,7 @@ from inferwire_server.openvino_backend.properties import (
     readable_properties,
     set_property,
 )
+from inferwire_server.openvino_backend.screened_states import refuse_narrow_states
 from inferwire_server.openvino_backend.slots import OpenVinoBriefSlot, OpenVinoSlot, layer_times
 from inferwire_server.openvino_backend.sources import read_model, read_to_run, renewal
 from inferwire_server.openvino_backend.specs import (
@@ -173,6 +174,7 @@ class OpenVinoBackend:
             return OpenVinoModel(graphs, imported_spec(options.name, imported))
         again = renewal(self._core, source, device, config)
         model = read_to_run(self._core, source)
+        refuse_narrow_states(model, config)
         # Compiling invents names for ports that have none, so the names are read before.
         names = [port.get_names() for port in (*model.inputs, *model.outputs)]
         empty_inputs = EmptyInputs.of(model)

@@ -16,6 +16,31 @@ op: Any = opset13
 _MOST_COMPARED_BYTES = 4096
 """Constants of more bytes are compared with no other: no state begins with so much that is nothing."""
 
+_OF_KEYS_AND_VALUES = ("KV_CACHE_PRECISION", "KEY_CACHE_PRECISION", "VALUE_CACHE_PRECISION")
+"""Properties that say in what precision attention keeps its states."""
+
+
+def refuse_narrow_states(model: Any, config: Mapping[str, Any]) -> None:
+    """Refuse keys and values of less than a byte each, whether a property asks for them or the model itself.
+
+    As of OpenVINO 2026.4 the CPU plugin writes past the end of such a state that it is given: by a caller, or as the
+    states of all callers move to another graph.
+
+    Raises:
+        ValueError: Names the property.
+    """
+    if not model.get_variables():
+        return
+    for name in _OF_KEYS_AND_VALUES:
+        where = ["runtime_options", name]
+        own = model.get_rt_info(where).value if model.has_rt_info(where) else ""
+        asked = str(config.get(name, own)).lower()
+        if asked in ("u3", "u4"):
+            raise ValueError(
+                f"{name} is {asked}, in which OpenVINO does not write states within its memory; "
+                "expected u8, f16, bf16 or f32"
+            )
+
 
 def use_first_values_twice(model: Any) -> None:
     """Have the value that a state begins with used beside the state, too, if it is computed and has a dynamic shape.
