@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import openvino
 import pytest
-from openvino import opset13
+from openvino import opset1, opset13
 from tests.openvino_backend.own_process import run_apart
 
 op: Any = opset13
@@ -35,3 +35,10 @@ def test_computed_elements_of_a_single_batch_are_taken(tmp_path: Path) -> None:
     openvino.save_model(make([op.result(taken)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
     given = np.tile(np.arange(4, dtype=np.float32), 8).reshape(DATA.shape)
     np.testing.assert_array_equal(run_apart(tmp_path / "model.xml", given), given[:, [3, 1] * 4])
+
+
+def test_a_gather_from_before_there_were_batches_is_left_as_it_is(tmp_path: Path) -> None:
+    data = op.parameter(DATA.shape, np.float32)
+    taken = opset1.gather(data, op.constant(np.array([3, 1])), op.constant(1))
+    openvino.save_model(make([op.result(taken)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    np.testing.assert_array_equal(run_apart(tmp_path / "model.xml", DATA), DATA[:, [3, 1]])

@@ -86,7 +86,7 @@ def _gather_from_one_batch(model: Any) -> None:
     plugin for one of computed elements in a known shape: either ends the process.
     """
     for node in [*nodes(model)]:
-        if node.get_type_name() != "Gather" or not node.get_attributes()["batch_dims"]:
+        if node.get_type_name() != "Gather" or not node.get_attributes().get("batch_dims"):
             continue
         data, indices, axis = node.input_values()
         if indices.get_partial_shape().rank.is_static:
