@@ -42,3 +42,10 @@ def test_a_gather_from_before_there_were_batches_is_left_as_it_is(tmp_path: Path
     taken = opset1.gather(data, op.constant(np.array([3, 1])), op.constant(1))
     openvino.save_model(make([op.result(taken)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
     np.testing.assert_array_equal(run_apart(tmp_path / "model.xml", DATA), DATA[:, [3, 1]])
+
+
+def test_a_gather_whose_batches_are_counted_down_to_none_keeps_its_shape(tmp_path: Path) -> None:
+    data = op.parameter(DATA.shape, np.float32)
+    taken = op.gather(data, op.constant(np.array([3])), op.constant(1), -1)
+    openvino.save_model(make([op.result(taken)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    np.testing.assert_array_equal(run_apart(tmp_path / "model.xml", DATA), DATA[:, [3]])

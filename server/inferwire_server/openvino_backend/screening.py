@@ -91,7 +91,7 @@ def _gather_from_one_batch(model: Any) -> None:
         data, indices, axis = node.input_values()
         if indices.get_partial_shape().rank.is_static:
             batches = [*indices.get_partial_shape()][: node.get_attributes()["batch_dims"]]
-            if all(length == 1 for length in batches):
+            if batches and all(length == 1 for length in batches):
                 name, without = node.get_friendly_name(), op.squeeze(indices, np.arange(len(batches)))
                 taken = op.gather(data, without, axis, name=name)
                 lead(node.output(0).get_target_inputs(), taken.output(0))
