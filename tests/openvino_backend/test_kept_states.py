@@ -14,6 +14,7 @@ from openvino.op.util import Variable, VariableInfo
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
+from inferwire_proto.properties import PropertyValue
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.states import ReadStates, ResetStates, WriteStates
 from inferwire_server.core.tensors import Tensor
@@ -28,9 +29,9 @@ make: Any = openvino.Model
 GOOD, BAD, WORSE = 8, 7, 9
 
 
-def compiled(model: Any, folder: Path, **properties: str) -> OpenVinoModel:
+def compiled(model: Any, folder: Path, **properties: PropertyValue) -> OpenVinoModel:
     openvino.save_model(model, folder / "model.xml", compress_to_fp16=False)
-    settings = {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"} | properties
+    settings: dict[str, PropertyValue] = {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32", **properties}
     return OpenVinoBackend().compile(Source(folder / "model.xml"), ModelOptions("m", "CPU", settings))
 
 
@@ -170,6 +171,15 @@ def test_keys_and_values_of_less_than_a_byte_are_refused(
     with pytest.raises(ServingError, match=rf"{name} is {precision}, .* expected u8, f16, bf16 or f32") as caught:
         compiled(model, tmp_path, **{} if is_in_the_model else {name: precision})
     assert caught.value.code is Code.MODEL_FAILED
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"CPU": {"KEY_CACHE_PRECISION": "u4"}}, "{CPU:{KEY_CACHE_PRECISION:u4}}", {"CPU": {"KEY_CACHE_PRECISION": " u4"}}],
+)
+def test_so_are_those_that_a_property_of_one_device_asks_for(said: PropertyValue, tmp_path: Path) -> None:
+    with pytest.raises(ServingError, match="KEY_CACHE_PRECISION is u4"):
+        compiled(attending(), tmp_path, DEVICE_PROPERTIES=said)
 
 
 def test_what_properties_say_of_keys_and_values_overrides_what_the_model_says(tmp_path: Path) -> None:

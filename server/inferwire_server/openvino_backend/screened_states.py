@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,9 @@ _MOST_COMPARED_BYTES = 4096
 _OF_KEYS_AND_VALUES = ("KV_CACHE_PRECISION", "KEY_CACHE_PRECISION", "VALUE_CACHE_PRECISION")
 """Properties that say in what precision attention keeps its states."""
 
+_NARROW = re.compile(rf"({'|'.join(_OF_KEYS_AND_VALUES)})\W+(u[34])\b", re.IGNORECASE)
+"""How properties say that, also those for one device: tables within tables, or texts that OpenVINO reads as such."""
+
 
 def refuse_narrow_states(model: Any, config: Mapping[str, Any]) -> None:
     """Refuse keys and values of less than a byte each, whether a property asks for them or the model itself.
@@ -31,15 +35,14 @@ def refuse_narrow_states(model: Any, config: Mapping[str, Any]) -> None:
     """
     if not model.get_variables():
         return
-    for name in _OF_KEYS_AND_VALUES:
-        where = ["runtime_options", name]
-        own = model.get_rt_info(where).value if model.has_rt_info(where) else ""
-        asked = str(config.get(name, own)).lower()
-        if asked in ("u3", "u4"):
-            raise ValueError(
-                f"{name} is {asked}, in which OpenVINO does not write states within its memory; "
-                "expected u8, f16, bf16 or f32"
-            )
+    places = {name: ["runtime_options", name] for name in _OF_KEYS_AND_VALUES}
+    own = {name: model.get_rt_info(place).value for name, place in places.items() if model.has_rt_info(place)}
+    narrow = _NARROW.search(str({**own, **config}))
+    if narrow is not None:
+        raise ValueError(
+            f"{narrow[1]} is {narrow[2]}, in which OpenVINO does not write states within its memory; "
+            "expected u8, f16, bf16 or f32"
+        )
 
 
 def use_first_values_twice(model: Any) -> None:
