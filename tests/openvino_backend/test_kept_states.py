@@ -16,6 +16,7 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.properties import PropertyValue
 from inferwire_server.core.model_options import ModelOptions, Source
+from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.states import ReadStates, ResetStates, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
@@ -110,10 +111,10 @@ def attending() -> Any:
     return make([op.result(op.reshape(attended, pattern, False))], sinks, [data, chosen, pattern], "m")
 
 
-def attend(slot: Slot, batch: int, length: int, width: int = 1) -> Any:
+def attend(slot: Slot, batch: int, length: int, width: int = 1, transforms: Transforms = ()) -> Any:
     content = np.random.default_rng(length).uniform(-3, 3, (batch, length, 32)).astype(np.float32)
     inputs = [tensor(content), tensor(np.arange(batch, dtype=np.int32)), tensor(np.array([-1, width]))]
-    (found,) = slot.run(inputs, [0])
+    (found,) = slot.run(inputs, [0], transforms)
     return np.frombuffer(found.data, np.float32)
 
 
@@ -132,6 +133,47 @@ def test_attention_that_has_been_extended_by_an_inference_that_fails_is_as_befor
         assert kept_lengths(mine) == [5, 5]
     np.testing.assert_allclose(attend(mine, 2, 1), attend(undisturbed, 2, 1), atol=1e-4)
     assert kept_lengths(mine) == [6, 6]
+
+
+def test_attention_of_the_shapes_of_what_has_failed_is_extended_once(tmp_path: Path) -> None:
+    slot = compiled(attending(), tmp_path).create_slot(keeps_states=True)
+    attend(slot, 2, 5)
+    with pytest.raises(ServingError, match="Reshape"):
+        attend(slot, 2, 3, width=7)
+    attend(slot, 2, 3)
+    assert kept_lengths(slot) == [8, 8]
+
+
+def test_attention_that_runs_again_is_extended_once(tmp_path: Path) -> None:
+    slot = compiled(attending(), tmp_path).create_slot(keeps_states=True)
+    attend(slot, 2, 5)
+    fails = [True]
+
+    def fail_once(found: Tensor) -> Tensor:
+        if fails:
+            fails.clear()
+            raise RuntimeError("this graph mixes up its shapes")
+        return found
+
+    attend(slot, 2, 3, transforms=(fail_once,))
+    assert kept_lengths(slot) == [8, 8]
+
+
+def test_attention_that_was_too_large_to_be_copied_is_copied_after_a_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot = compiled(attending(), tmp_path).create_slot(keeps_states=True)
+    attend(slot, 2, 5)
+    monkeypatch.setattr(
+        bound_slots, "MAX_COPIED_STATE_BYTES", sum(each.byte_size for each in slot.access(ReadStates()))
+    )
+    for length in (1, 1):
+        attend(slot, 2, length)
+    slot.access(ResetStates())
+    attend(slot, 2, 5)
+    with pytest.raises(ServingError, match="Reshape"):
+        attend(slot, 2, 3, width=7)
+    assert kept_lengths(slot) == [5, 5]
 
 
 def test_attention_too_large_to_be_copied_is_said_not_to_be_as_before(

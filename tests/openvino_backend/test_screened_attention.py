@@ -146,7 +146,9 @@ def tensor(content: Any) -> Tensor:
     return Tensor(BY_NAME[openvino.Type(content.dtype).get_type_name()], content.shape, content.tobytes())
 
 
-def test_masks_that_have_their_batches_are_left_as_they_are(tmp_path: Path) -> None:
-    openvino.save_model(over_states(op.parameter([3, 1, -1, -1], np.float32)), tmp_path / "model.xml")
+@pytest.mark.parametrize("shape", [[3, 1, -1, -1], [], None], ids=["batches", "a number", "any dimensions"])
+def test_masks_that_are_not_known_to_lack_batches_are_left_as_they_are(shape: list[int] | None, tmp_path: Path) -> None:
+    mask = op.parameter(openvino.PartialShape.dynamic() if shape is None else shape, np.float32)
+    openvino.save_model(over_states(mask), tmp_path / "model.xml")
     core, source = openvino.Core(), Source(tmp_path / "model.xml")
     assert kinds(read_to_run(core, source)) == kinds(read_model(core, source))
