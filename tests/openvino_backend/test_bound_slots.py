@@ -134,6 +134,28 @@ def test_states_too_large_to_be_copied_each_time_are_said_not_to_be_trusted(
     assert infer(good) == 6
 
 
+def test_states_too_large_to_be_copied_are_not_all_copied_to_find_that_out() -> None:
+    read: list[str] = []
+
+    class Large:
+        """A state that OpenVINO copies whenever it is read."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        @property
+        def state(self) -> ov.Tensor:
+            read.append(self.name)
+            return ov.Tensor(np.zeros(6, np.float32))
+
+    variables: Any = [Large(f"keys {layer}") for layer in range(4)]
+    assert bound_slots.copied_up_to(40, variables) is None
+    assert read == ["keys 0", "keys 1"]
+    small = bound_slots.copied_up_to(48, variables[:2])
+    assert small is not None
+    assert list(small) == ["keys 0", "keys 1"]
+
+
 def test_whoever_is_idle_moves_to_the_new_graph_at_once_and_keeps_no_other_in_memory(model: OpenVinoModel) -> None:
     idle, bad = bound(model), bound(model)
     assert infer(idle) == 2

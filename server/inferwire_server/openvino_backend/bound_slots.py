@@ -126,13 +126,15 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         """Give copies of the states; None if they are large, or if nothing can spoil the run."""
         if not self._is_small or not self._graphs.can_be_spoilt:
             return None
-        states = self._states()
-        self._is_small = sum([state.byte_size for state in states.values()]) <= MAX_COPIED_STATE_BYTES
+        states = copied_up_to(MAX_COPIED_STATE_BYTES, self._written())
+        self._is_small = states is not None
         return states
 
     def _states(self) -> _States:
-        variables = self._request.query_state()
-        return {each.name: each.state for each in variables if each.name not in self._unwritten}
+        return {each.name: each.state for each in self._written()}
+
+    def _written(self) -> list[Any]:
+        return [each for each in self._request.query_state() if each.name not in self._unwritten]
 
     def _use_with(self, graph: Graph, states: _States) -> None:
         """Run in this graph from now on, with these states. If it refuses them, the slot stays as it is."""
@@ -143,6 +145,17 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         self._use(graph, request)
         self._unwritten = set(self._spec.states) - set(states)
         self._was_reset = False
+
+
+def copied_up_to(most: int, variables: Sequence[Any]) -> _States | None:
+    """Give copies of states; None, and copy no more of them, once they have more bytes than these."""
+    copied, size = dict[str, ov.Tensor](), 0
+    for each in variables:
+        copied[each.name] = state = each.state
+        size += state.byte_size
+        if size > most:
+            return None
+    return copied
 
 
 def _attends(compiled: ov.CompiledModel) -> bool:
