@@ -201,6 +201,54 @@ def test_attention_begins_anew_for_more_rows_after_a_reset(tmp_path: Path) -> No
         np.testing.assert_allclose(attend(reset, 4, length), attend(fresh, 4, length), atol=1e-4)
 
 
+def write(slot: Slot, **shapes: tuple[int, ...]) -> None:
+    written = [(name, tensor(np.full(shape, 0.5, np.float32))) for name, shape in shapes.items()]
+    slot.access(WriteStates(tuple(written)))
+
+
+NOT_TOGETHER = r"are keys and values of the same attention in model 'm', .* write or reset both"
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {"keys": (2, 2, 9, 16), "values": (2, 2, 5, 16)},
+        {"keys": (2, 2, 5, 16), "values": (2, 2, 9, 16)},
+        {"keys": (1, 2, 5, 16), "values": (2, 2, 5, 16)},
+        {"keys": (2, 2, 5, 16)},
+        {"values": (2, 2, 5, 16)},
+    ],
+)
+def test_attention_takes_no_keys_and_values_of_different_rows(
+    shapes: dict[str, tuple[int, ...]], tmp_path: Path
+) -> None:
+    slot = compiled(attending(), tmp_path).create_slot(keeps_states=True)
+    write(slot, **shapes)
+    for _ in range(2):
+        with pytest.raises(ServingError, match=NOT_TOGETHER) as caught:
+            attend(slot, 2, 1)
+        assert caught.value.code is Code.INVALID_INPUT
+    write(slot, keys=(2, 2, 5, 16), values=(2, 2, 5, 16))
+    attend(slot, 2, 1)
+    assert kept_lengths(slot) == [6, 6]
+
+
+def test_attention_takes_keys_or_values_alone_if_they_are_of_the_rows_of_the_others(tmp_path: Path) -> None:
+    slot = compiled(attending(), tmp_path).create_slot(keeps_states=True)
+    attend(slot, 2, 5)
+    write(slot, keys=(2, 2, 5, 16))
+    attend(slot, 2, 1)
+    write(slot, values=(2, 2, 5, 16))
+    with pytest.raises(ServingError, match=rf"'keys' \[2,2,6,16\] and 'values' \[2,2,5,16\] {NOT_TOGETHER}"):
+        attend(slot, 2, 1)
+    slot.access(ResetStates(("keys",)))
+    with pytest.raises(ServingError, match=rf"'keys' \(not written\) and 'values' \[2,2,5,16\] {NOT_TOGETHER}"):
+        attend(slot, 2, 1)
+    slot.access(ResetStates())
+    attend(slot, 2, 1)
+    assert kept_lengths(slot) == [1, 1]
+
+
 @pytest.mark.parametrize("name", ["KV_CACHE_PRECISION", "KEY_CACHE_PRECISION", "VALUE_CACHE_PRECISION"])
 @pytest.mark.parametrize("precision", ["u4", "u3"])
 @pytest.mark.parametrize("is_in_the_model", [False, True])

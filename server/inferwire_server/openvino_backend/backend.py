@@ -21,6 +21,7 @@ from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
 from inferwire_server.errors import ServingError, UnfitSetting
+from inferwire_server.openvino_backend.attention_states import pairs_of
 from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
 from inferwire_server.openvino_backend.brief import compile_brief
 from inferwire_server.openvino_backend.compile_cache import alone_in, kept_in
@@ -188,9 +189,10 @@ class OpenVinoBackend:
             if not options.pictures:
                 brief = compile_brief(self._core, source, model, compiled, config, empty_inputs)
         # Listing states takes a request, which takes memory if the model is large: none is made where there are none.
-        states = compiled_states_of(compiled) if model.get_variables() else ()
+        keeps_states = bool(model.get_variables())
+        states = compiled_states_of(compiled) if keeps_states else ()
         spec = spec_of(options.name or model.friendly_name, compiled, states, names)
-        graphs = Graphs(compiled, again, empty_inputs)
+        graphs = Graphs(compiled, again, empty_inputs, pairs_of(model, compiled) if keeps_states else ())
         spec = replace(spec, rt_info=texts(model.get_rt_info()))
         return OpenVinoModel(graphs, spec, brief, device if source.by_settings else "")
 

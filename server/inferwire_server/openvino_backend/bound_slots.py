@@ -15,6 +15,7 @@ from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
+from inferwire_server.openvino_backend.attention_states import attentions, check_rows
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS, translate
 from inferwire_server.openvino_backend.graphs import Graph, Graphs
 from inferwire_server.openvino_backend.slots import OpenVinoSlot
@@ -43,13 +44,19 @@ class OpenVinoBoundSlot(OpenVinoSlot):
         self._is_small = True
         self._before: _States | None = None
         self._unwritten = set(spec.states)
+        self._touched: dict[str, tuple[int, ...] | None] = {}
         self._was_reset = False
         super().__init__(graphs, spec, keeps_states=True)
         graphs.add_holder(self)
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms = ()) -> tuple[Tensor, ...]:
-        """Run an inference on its caller's states."""
+        """Run an inference on its caller's states.
+
+        Raises:
+            ServingError: INVALID_INPUT if the caller has left attention with keys and values that do not go together.
+        """
         with self._lock:
+            self._check_touched()
             if self._was_reset:
                 # As of OpenVINO 2026.4 attention over quantized states takes their old scales for those of more rows.
                 translate(Code.INFERENCE_FAILED, lambda: self._move(self._graph))
@@ -94,15 +101,31 @@ class OpenVinoBoundSlot(OpenVinoSlot):
     def _write(self, variable: Any, tensor: ov.Tensor) -> None:
         super()._write(variable, tensor)
         self._unwritten.discard(variable.name)
+        self._touched[variable.name] = tuple(tensor.shape)
 
     def _reset(self, variable: Any) -> None:
         super()._reset(variable)
         self._unwritten.add(variable.name)
+        self._touched[variable.name] = None
         self._was_reset = self._is_small = True
+
+    def _check_touched(self) -> None:
+        """Check the states that were written or reset since the last inference, which left them as they go together."""
+        if not self._touched:
+            return
+        for keys, values in self._graphs.attention_states:
+            if keys in self._touched or values in self._touched:
+                check_rows(self._spec.name, (keys, values), self._shape(keys), self._shape(values))
+        self._touched.clear()
+
+    def _shape(self, name: str) -> tuple[int, ...] | None:
+        if name in self._touched:
+            return self._touched[name]
+        return next((tuple(each.state.shape) for each in self._written() if each.name == name), None)
 
     def _may_run_again(self) -> bool:
         """Tell whether the states are, or will be, those from before it: attention adds to its own at once."""
-        return self._before is not None or not _attends(self._graph.compiled)
+        return self._before is not None or not any(attentions(self._graph.compiled))
 
     def _restore(self) -> None:
         """Have the states from before the inference, if they were copied."""
@@ -156,9 +179,3 @@ def copied_up_to(most: int, variables: Sequence[Any]) -> _States | None:
         if size > most:
             return None
     return copied
-
-
-def _attends(compiled: ov.CompiledModel) -> bool:
-    """Whether the device keeps keys and values in attention's own way, which is no other operation's."""
-    layers: list[Any] = compiled.get_runtime_model().get_ops()
-    return any(layer.get_rt_info()["layerType"].value == "ScaledDotProductAttention" for layer in layers)

@@ -18,6 +18,7 @@ from weakref import WeakSet
 import openvino as ov
 import structlog
 
+from inferwire_server.openvino_backend.attention_states import Pairs
 from inferwire_server.openvino_backend.empty_inputs import EmptyInputs
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 from inferwire_server.openvino_backend.failures import Failures
@@ -72,6 +73,7 @@ class Graphs:
         can_be_spoilt: Whether an inference that ends half way leaves anything behind in its graph.
         empty_inputs: Refuses inputs without elements that the model cannot take; None if it takes none, or its graph is
             not known.
+        attention_states: The keys and values that attention keeps in states, as far as they are known.
     """
 
     def __init__(
@@ -79,9 +81,11 @@ class Graphs:
         compiled: ov.CompiledModel,
         renew: Callable[[ov.CompiledModel], ov.CompiledModel],
         empty_inputs: EmptyInputs | None = None,
+        attention_states: Pairs = (),
     ) -> None:
         self.current = Graph(compiled)
         self.empty_inputs = empty_inputs
+        self.attention_states = attention_states
         self.failures = Failures()
         self._renew = renew
         self.renewing = Lock()
