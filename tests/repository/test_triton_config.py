@@ -91,6 +91,13 @@ def test_a_batch_that_is_said_twice_is_named_as_the_file_says_it(tmp_path: Path)
     )
 
 
+@pytest.mark.parametrize("batch", ["4", "-4"])
+def test_wrong_values_beside_a_batch_among_the_parameters_name_their_fields(tmp_path: Path, batch: str) -> None:
+    said = f'parameters {{ key: "INFERWIRE_MAX_BATCH" value {{ string_value: "{batch}" }} }}'
+    model(tmp_path, f"instance_group {{ count: -2 }} {said}")
+    assert "instance_group.count is -2, expected a whole number" in failure(only(tmp_path))
+
+
 def test_what_does_not_fit_the_model_is_told_by_the_field(tmp_path: Path) -> None:
     model(tmp_path, 'model_warmup { inputs { key: "x" value { dims: 4 } } } instance_group { count: 2 }', "slots = 3")
     entry = only(tmp_path)
