@@ -58,7 +58,7 @@ def _explained(error: CycloptsError) -> Any:
     elif isinstance(error, CoercionError) and error.target_type is bool and (token := error.token):
         sentence = f"Invalid value for {token.keyword}: expected true or false, got {token.value!r}"
     elif isinstance(error, UnknownOptionError) and commands == ("serve",):
-        flag = (error.token.keyword or error.token.value).partition("=")[0]
+        flag = error.token.keyword or error.token.value
         if (meant := FLAGS.get(flag.replace("_", "-"))) is not None:
             sentence = f"Unknown option: {flag}. Did you mean {meant}?"
     return CycloptsPanel(f"{sentence}\nSee `{' '.join(('inferwire', *commands))} --help`.")

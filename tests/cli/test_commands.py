@@ -142,7 +142,7 @@ def test_serve_help_fits_the_terminal(width: int) -> None:
         (("serve", "--port", "8001"), "Unknown option: --port. Did you mean --grpc-port or --http-port?"),
         (("serve", "--model_path=models/m"), "Unknown option: --model_path. Did you mean --model NAME=FOLDER?"),
         (("serve", "--model-name", "m"), "Unknown option: --model-name. Did you mean --model NAME=FOLDER?"),
-        (("bench", "--port", "8001"), "Unknown option: --port."),
+        (("bench", "--port", "8001"), "Unknown option: --port. Did you mean --plot?"),
         (("serve", "--http-port", "77777"), "--http-port"),
         (("serve", "--no-such-flag"), "--no-such-flag"),
         (("serve", "--watch=on"), "Invalid value for --watch: expected true or false, got 'on'"),
