@@ -6,10 +6,8 @@ the other, or gives what lies there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TypeAlias
-
-import openvino as ov
 
 from inferwire_server.core.tensors import write_shape
 from inferwire_server.errors import invalid_input
@@ -18,15 +16,16 @@ from inferwire_server.openvino_backend.edges import nodes
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 """The names of keys and values, of each attention."""
 
+_BETWEEN = ("Broadcast", "Concat", "Convert", "Gather", "Multiply", "Reshape", "Transpose", "Unsqueeze")
+"""What there may be between a state and the attention that extends it."""
+
 _Shape: TypeAlias = tuple[int, ...] | None
 """A state's shape; None of one that nothing was written to since it began."""
 
 
-def pairs_of(model: Any, compiled: ov.CompiledModel) -> Pairs:
-    """Give the states that attention extends by itself in a compiled model; `model` is what it was compiled from."""
-    reads = [node for node in nodes(model) if node.get_type_name() == "ReadValue"]
-    names = {read.get_friendly_name(): read.get_attributes()["variable_id"] for read in reads}
-    return tuple(_pairs(compiled, names))
+def pairs_of(model: Any) -> Pairs:
+    """Give the states that attention in a graph takes as keys and values with what is joined to them."""
+    return tuple(_pairs(model))
 
 
 def check_rows(model: str, names: tuple[str, str], keys: _Shape, values: _Shape) -> None:
@@ -43,23 +42,21 @@ def check_rows(model: str, names: tuple[str, str], keys: _Shape, values: _Shape)
         )
 
 
-def attentions(compiled: ov.CompiledModel) -> Iterator[Any]:
-    """Give the layers of attention, which keep keys and values in a way of their own."""
-    layers: list[Any] = compiled.get_runtime_model().get_ops()
-    return (layer for layer in layers if _kind(layer) == "ScaledDotProductAttention")
+def _pairs(model: Any) -> Iterator[tuple[str, str]]:
+    for node in nodes(model):
+        if node.get_type_name() == "ScaledDotProductAttention":
+            keys, values = _extended(node.input_value(1)), _extended(node.input_value(2))
+            if keys is not None and values is not None:
+                yield keys, values
 
 
-def _pairs(compiled: ov.CompiledModel, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for attention in attentions(compiled):
-        sources = [value.get_node() for value in attention.input_values()]
-        # What attention extends are its last inputs; others have no states there.
-        keys, values = [names.get(source.get_friendly_name()) for source in sources[-2:]]
-        if keys is not None and values is not None:
-            yield keys, values
-
-
-def _kind(layer: Any) -> str:
-    return layer.get_rt_info()["layerType"].value
+def _extended(value: Any) -> str | None:
+    """Give the state that a value is joined to, whatever chooses, repeats or turns its rows."""
+    node, is_joined = value.get_node(), False
+    while node.get_type_name() in _BETWEEN:
+        is_joined = is_joined or node.get_type_name() == "Concat"
+        node = node.input_value(0).get_node()
+    return node.get_attributes()["variable_id"] if is_joined and node.get_type_name() == "ReadValue" else None
 
 
 def _written(shape: _Shape) -> str:

@@ -189,10 +189,9 @@ class OpenVinoBackend:
             if not options.pictures:
                 brief = compile_brief(self._core, source, model, compiled, config, empty_inputs)
         # Listing states takes a request, which takes memory if the model is large: none is made where there are none.
-        keeps_states = bool(model.get_variables())
-        states = compiled_states_of(compiled) if keeps_states else ()
+        states = compiled_states_of(compiled) if model.get_variables() else ()
         spec = spec_of(options.name or model.friendly_name, compiled, states, names)
-        graphs = Graphs(compiled, again, empty_inputs, pairs_of(model, compiled) if keeps_states else ())
+        graphs = Graphs(compiled, again, empty_inputs, pairs_of(model) if states else ())
         spec = replace(spec, rt_info=texts(model.get_rt_info()))
         return OpenVinoModel(graphs, spec, brief, device if source.by_settings else "")
 

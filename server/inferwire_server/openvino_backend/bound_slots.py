@@ -15,7 +15,7 @@ from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import StateAccess
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
-from inferwire_server.openvino_backend.attention_states import attentions, check_rows
+from inferwire_server.openvino_backend.attention_states import check_rows
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS, translate
 from inferwire_server.openvino_backend.graphs import Graph, Graphs
 from inferwire_server.openvino_backend.slots import OpenVinoSlot
@@ -125,7 +125,7 @@ class OpenVinoBoundSlot(OpenVinoSlot):
 
     def _may_run_again(self) -> bool:
         """Tell whether the states are, or will be, those from before it: attention adds to its own at once."""
-        return self._before is not None or not any(attentions(self._graph.compiled))
+        return self._before is not None or not _attends(self._graph.compiled)
 
     def _restore(self) -> None:
         """Have the states from before the inference, if they were copied."""
@@ -179,3 +179,9 @@ def copied_up_to(most: int, variables: Sequence[Any]) -> _States | None:
         if size > most:
             return None
     return copied
+
+
+def _attends(compiled: ov.CompiledModel) -> bool:
+    """Whether the device keeps keys and values in attention's own way, which is no other operation's."""
+    layers: list[Any] = compiled.get_runtime_model().get_ops()
+    return any(layer.get_rt_info()["layerType"].value == "ScaledDotProductAttention" for layer in layers)
