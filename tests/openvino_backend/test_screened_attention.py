@@ -102,9 +102,12 @@ def kinds(model: openvino.Model) -> list[str]:
     return [node.get_type_name() for node in nodes]
 
 
-def over_states(mask: Any = None) -> Any:
-    """Make a model that attends over what it was given so far, as language models do, with a mask or without one."""
-    data, chosen = op.parameter([-1, -1, 32], np.float32), op.parameter([-1], np.int32)
+def over_states(mask: Any = None, length: int = -1, times: int = 1) -> Any:
+    """Make a model that attends over what it was given so far, as language models do, with a mask or without one.
+
+    Its keys and values have two heads, each of which is for so many heads of the queries.
+    """
+    data, chosen = op.parameter([-1, length, 32], np.float32), op.parameter([-1], np.int32)
     batch = op.gather(op.shape_of(data), np.array([0]), np.int64(0))
     nothing = op.broadcast(np.float32(0), op.concat([batch, np.array([2, 0, 16])], 0))
     heads = op.transpose(op.reshape(data, np.array([0, 0, 2, 16]), True), np.array([0, 2, 1, 3]))
@@ -115,11 +118,18 @@ def over_states(mask: Any = None) -> Any:
         info.variable_id = name
         variable = Variable(info)
         before = op.gather(opset6.read_value(nothing, variable), chosen, np.int64(0))
-        given.append(op.concat([before, heads], 2))
-        sinks.append(opset6.assign(given[-1], variable))
+        joined = op.concat([before, heads], 2)
+        sinks.append(opset6.assign(joined, variable))
+        given.append(joined if times == 1 else repeated(joined, times))
     masks = [] if mask is None else [mask]
-    attended = op.scaled_dot_product_attention(heads, *given, *masks)
+    attended = op.scaled_dot_product_attention(op.concat([heads] * times, 1), *given, *masks)
     return make([op.result(op.negative(attended))], sinks, [data, chosen, *masks], "m")
+
+
+def repeated(heads: Any, times: int) -> Any:
+    rows = op.constant(np.array([1, 1, times, 1, 1]))
+    each = op.broadcast(op.unsqueeze(heads, np.int64(2)), rows, broadcast_spec="BIDIRECTIONAL")
+    return op.reshape(each, np.array([0, 2 * times, -1, 16]), True)
 
 
 @pytest.mark.parametrize("shape", [None, (-1, -1), (1, 1, -1, -1), (-1, -1, -1, -1)])
@@ -152,3 +162,22 @@ def test_masks_that_are_not_known_to_lack_batches_are_left_as_they_are(shape: li
     openvino.save_model(over_states(mask), tmp_path / "model.xml")
     core, source = openvino.Core(), Source(tmp_path / "model.xml")
     assert kinds(read_to_run(core, source)) == kinds(read_model(core, source))
+
+
+@pytest.mark.parametrize("length", [-1, 1])
+@pytest.mark.parametrize("times", [1, 2])
+def test_attention_without_a_mask_extends_states_by_itself_as_it_does_in_openvino(
+    length: int, times: int, tmp_path: Path
+) -> None:
+    path, properties = tmp_path / "model.xml", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
+    openvino.save_model(over_states(length=length, times=times), path, compress_to_fp16=False)
+    model = OpenVinoBackend().compile(Source(path), ModelOptions("m", "CPU", properties))
+    assert "ScaledDotProductAttention" in [node.info["layerType"] for node in model.runtime_model().nodes]
+    slot = model.create_slot(keeps_states=True)
+    local: Any = openvino.Core().compile_model(path, "CPU", properties).create_infer_request()
+    random, chosen = np.random.default_rng(1), np.arange(3, dtype=np.int32)
+    for _ in range(20):
+        content = random.uniform(-3, 3, (3, 1, 32)).astype(np.float32)
+        (found,) = slot.run([tensor(content), tensor(chosen)], [0])
+        expected = local.infer([content, chosen])[0]
+        np.testing.assert_allclose(np.frombuffer(found.data, np.float32), expected.ravel(), atol=1e-4)

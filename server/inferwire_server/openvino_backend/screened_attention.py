@@ -20,6 +20,9 @@ _WITH_HEADS = 4
 _MASKING = ("Add", "Select", "Subtract")
 """What attention's scores come from that have a mask, or something else added."""
 
+_REPEATING = ("Broadcast", "Reshape", "Unsqueeze")
+"""What repeats keys for several heads."""
+
 _ANY_LENGTH = np.iinfo(np.int32).max
 """More than any dimension has."""
 
@@ -47,8 +50,7 @@ def mask_attention(model: Any) -> None:
                 before = np.arange(len(key.get_partial_shape()) - 1)
                 rows = op.gather(op.shape_of(query), before, np.int64(0))
                 rows = op.minimum(rows, np.array([_ANY_LENGTH, *[1] * (len(before) - 1)]))
-                length = op.gather(op.shape_of(key), np.array([-2]), np.int64(0))
-                mask = _zeros(op.concat([rows, length], 0), key)
+                mask = _zeros(op.concat([rows, _length(key)], 0), key)
                 masked = op.scaled_dot_product_attention(query, key, value, mask)
                 lead(node.output(0).get_target_inputs(), masked.output(0))
 
@@ -85,6 +87,26 @@ def _may_share(mask: Any, query: Any) -> bool:
     if query.rank != _WITH_HEADS or query[0] == 1 or mask.rank.is_dynamic or not len(mask):
         return False
     return len(mask) < _WITH_HEADS or mask[0].get_min_length() <= 1
+
+
+def _length(key: Any) -> Any:
+    """Compute over how many keys attention goes.
+
+    Keys that extend a state are not asked for their shape: attention gives it where it extends them itself, so that it
+    would wait for its own mask, or it then leaves them to other operations, which is slower.
+    """
+    joined = key.get_node()
+    while joined.get_type_name() in _REPEATING:
+        joined = joined.input_value(0).get_node()
+    if joined.get_type_name() == "Concat":
+        kept, added = joined.input_value(0), joined.input_value(1)
+        if kept.get_node().get_type_name() == "Gather":
+            kept = kept.get_node().input_value(0)
+        if kept.get_node().get_type_name() == "ReadValue":
+            axis = np.array([joined.get_attributes()["axis"]])
+            lengths = [op.gather(op.shape_of(each), axis, np.int64(0)) for each in (kept, added)]
+            return op.add(*lengths)
+    return op.gather(op.shape_of(key), np.array([-2]), np.int64(0))
 
 
 def _is_left_open(data: Any, axis: int) -> bool:
