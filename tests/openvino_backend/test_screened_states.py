@@ -17,6 +17,7 @@ from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.states import ResetStates, WriteStates
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
+from inferwire_server.openvino_backend.slots import OpenVinoSlot
 from inferwire_server.openvino_backend.sources import read_model, read_to_run
 
 op: Any = opset13
@@ -65,6 +66,26 @@ def test_a_caller_s_state_begins_with_its_own_rows_whatever_another_s_has(
     assert other.run([rows(4, 1)], [0, 1]) == (rows(4, begins_at + 1), rows(4, begins_at + 2))
     fresh = model.create_slot(keeps_states=keeps_states)
     assert fresh.run([rows(1, 1)], [0, 1]) == (rows(1, begins_at), rows(1, begins_at + 1))
+
+
+def test_a_state_that_begins_turned_has_its_caller_s_rows_in_bf16(tmp_path: Path) -> None:
+    data = op.parameter([1, -1, 8], np.float32)
+    doubles = op.matmul(data, op.constant(2 * np.eye(8, dtype=np.float32)), False, False)
+    turned = opset6.read_value(op.transpose(doubles, np.array([1, 0, 2])), "turned")
+    squares = op.result(op.matmul(turned, turned, False, True))
+    openvino.save_model(make([squares], [opset6.assign(turned, "turned")], [data], "m"), tmp_path / "model.xml")
+    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "bf16"})
+    model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options)
+
+    def square(slot: OpenVinoSlot, count: int) -> None:
+        content = np.full((1, count, 8), count, np.float32)
+        (found,) = slot.run([Tensor(BY_NAME["f32"], content.shape, content.tobytes())], [0])
+        expected = np.full((count, 1, 1), 8 * (2 * count) ** 2, np.float32)
+        assert (found.shape, found.data) == (expected.shape, expected.tobytes())
+
+    short, long = model.create_slot(keeps_states=True), model.create_slot(keeps_states=True)
+    for slot, count in ((short, 4), (long, 8), (short, 4), (model.create_slot(), 8)):
+        square(slot, count)
 
 
 def as_it_is(state: Any) -> Any:

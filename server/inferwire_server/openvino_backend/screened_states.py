@@ -65,9 +65,11 @@ def use_first_values_twice(model: Any) -> None:
             continue
         state = read.output(0)
         targets = state.get_target_inputs()
-        # No length is less than 0, which the compiler does not know.
-        longest = op.reduce_max(op.shape_of(value), np.zeros(1, np.int64))
-        first = op.minimum(longest, np.int64(0))
+        # A use of its shape does not count, which is known ahead. No element is less than itself, which the compiler
+        # does not know.
+        element = op.slice(op.reshape(value, np.array([-1]), False), np.array([0]), np.array([1]), np.array([1]))
+        most = op.reduce_max(op.convert(element, "f32"), np.int64(0))
+        first = op.convert(op.less(most, most), "i64")
         picked = op.gather(op.unsqueeze(state, np.int64(0)), first, np.int64(0))
         lead(targets, picked.output(0))
 
