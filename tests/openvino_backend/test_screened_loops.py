@@ -102,6 +102,22 @@ def test_what_a_branch_gives_is_read_where_it_is(tmp_path: Path) -> None:
         np.testing.assert_array_equal(read(found), -(content.ravel() if takes else content.max(axis=1)))
 
 
+def test_a_branch_whose_bodies_differ_in_dimensions_is_used_where_it_is_known_which_is_taken(tmp_path: Path) -> None:
+    data = op.parameter([-1, 2], np.float32)
+    then_data, else_data = op.parameter([-1, 2], np.float32), op.parameter([-1, 2], np.float32)
+    flat = make([op.result(op.reshape(then_data, np.array([-1]), False))], [then_data])
+    whole = make([op.result(op.relu(else_data))], [else_data])
+    length, same = (op.gather(op.shape_of(each), np.int64(0), np.int64(0)) for each in (data, op.relu(data)))
+    branch = op.if_op(op.not_equal(length, same).output(0))
+    branch.set_then_body(flat)
+    branch.set_else_body(whole)
+    branch.set_input(data.output(0), then_data, else_data)
+    taken = op.subtract(np.float32(1), branch.set_output(flat.results[0], whole.results[0]))
+    content = np.ones((3, 2), np.float32)
+    (found,) = compiled([taken], [data], tmp_path / "model.xml").create_slot().run([sent("f32", content)], [0])
+    np.testing.assert_array_equal(read(found), np.zeros_like(content))
+
+
 def all_of(words: Any) -> Any:
     return op.reshape(words, np.array([-1]), False)
 

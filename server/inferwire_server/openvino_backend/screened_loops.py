@@ -60,8 +60,7 @@ def copy_what_bodies_give(model: Any) -> None:
 
     As of OpenVINO 2026.4 the CPU plugin has softmax, a product of matrices, or a recurrent network read it where it was
     for the request before, where it is also a result: one caller's outputs are computed from another's loop. After a
-    branch, even the first inference may read memory that nobody has written to. Nothing but a computed shape keeps the
-    copy from being left out as one that does nothing.
+    branch, even the first inference may read memory that nobody has written to.
     """
     for node in [*nodes(model)]:
         if node.get_type_name() in _WITH_BODIES:
@@ -72,7 +71,20 @@ def copy_what_bodies_give(model: Any) -> None:
                 # Strings are read by none of these, and are not copied so.
                 is_string = given.get_element_type().get_type_name() == "string"
                 if targets and given.get_partial_shape().is_dynamic and not is_string:
-                    lead(targets, op.broadcast(given, op.shape_of(given)).output(0))
+                    lead(targets, _copy(given))
+
+
+def _copy(given: Any) -> Any:
+    """Copy an output. Nothing but a computed shape, or choice, keeps that from being left out as if it did nothing.
+
+    The compiler fails at a Broadcast of an unknown number of dimensions, as what a branch gives has until it is known
+    which of its bodies is taken. No length is less than 0, which the compiler does not know.
+    """
+    shape = op.shape_of(given)
+    if given.get_partial_shape().rank.is_static:
+        return op.broadcast(given, shape).output(0)
+    longest = op.reduce_max(shape, np.zeros(1, np.int64))
+    return op.select(op.less(longest, np.int64(0)), given, given).output(0)
 
 
 def _changing(loop: Any) -> Iterator[tuple[Any, set[int]]]:
