@@ -47,6 +47,7 @@ def screen(model: Any) -> None:
     _gather_from_one_batch(model)
     fill_what_is_left(model)
     _part_gated_layers(model)
+    _hold_to_widths(model)
 
 
 def _refuse_unsafe(model: Any) -> None:
@@ -77,6 +78,25 @@ def _part_inputs_from_results(model: Any) -> None:
         first = np.zeros(1, np.int64)
         parted = op.squeeze(op.unsqueeze(source, first), first, name=kept.get_node().get_friendly_name())
         lead(kept.get_target_inputs(), parted.output(0))
+
+
+def _hold_to_widths(model: Any) -> None:
+    """Give data whose width is left open the width of the weights that they are multiplied by.
+
+    As of OpenVINO 2026.4 the CPU plugin does not compare the two. It reads past the end of narrower data, which ends
+    the process or gives the caller what lies there. Data of another width cannot be given this one: that fails.
+    """
+    for layer in [node for node in nodes(model) if node.get_type_name() == "MatMul"]:
+        data, weights = (value.get_partial_shape() for value in layer.input_values())
+        if data.rank.is_dynamic or weights.rank.is_dynamic or len(weights) < _ROWS:
+            continue
+        turns = layer.get_attributes()
+        across = -2 if turns["transpose_a"] and len(data) >= _ROWS else -1
+        width = weights[-1 if turns["transpose_b"] else -2]
+        if width.is_static and data[across].is_dynamic:
+            shape = np.zeros(len(data), np.int64)
+            shape[across] = width.get_length()
+            lead([layer.input(0)], op.reshape(layer.input_value(0), shape, True).output(0))
 
 
 def _gather_from_one_batch(model: Any) -> None:
