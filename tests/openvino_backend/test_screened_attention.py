@@ -102,10 +102,11 @@ def kinds(model: openvino.Model) -> list[str]:
     return [node.get_type_name() for node in nodes]
 
 
-def over_states(mask: Any = None, length: int = -1, times: int = 1) -> Any:
+def over_states(mask: Any = None, length: int = -1, times: int = 1, pieces: int = 1) -> Any:
     """Make a model that attends over what it was given so far, as language models do, with a mask or without one.
 
-    Its keys and values have two heads, each of which is for so many heads of the queries.
+    Its keys and values have two heads, each of which is for so many heads of the queries, and are joined to those
+    before in so many pieces.
     """
     data, chosen = op.parameter([-1, length, 32], np.float32), op.parameter([-1], np.int32)
     batch = op.gather(op.shape_of(data), np.array([0]), np.int64(0))
@@ -118,7 +119,7 @@ def over_states(mask: Any = None, length: int = -1, times: int = 1) -> Any:
         info.variable_id = name
         variable = Variable(info)
         before = op.gather(opset6.read_value(nothing, variable), chosen, np.int64(0))
-        joined = op.concat([before, heads], 2)
+        joined = op.concat([before, *[heads] * pieces], 2)
         sinks.append(opset6.assign(joined, variable))
         given.append(joined if times == 1 else repeated(joined, times))
     masks = [] if mask is None else [mask]
@@ -181,3 +182,17 @@ def test_attention_without_a_mask_extends_states_by_itself_as_it_does_in_openvin
         (found,) = slot.run([tensor(content), tensor(chosen)], [0])
         expected = local.infer([content, chosen])[0]
         np.testing.assert_allclose(np.frombuffer(found.data, np.float32), expected.ravel(), atol=1e-4)
+
+
+def test_attention_without_a_mask_goes_over_all_that_is_joined_to_its_states(tmp_path: Path) -> None:
+    path, properties = tmp_path / "model.xml", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
+    openvino.save_model(over_states(pieces=2), path, compress_to_fp16=False)
+    slot = OpenVinoBackend().compile(Source(path), ModelOptions("m", "CPU", properties)).create_slot(keeps_states=True)
+    local: Any = openvino.Core().compile_model(path, "CPU", properties).create_infer_request()
+    random, chosen = np.random.default_rng(1), np.arange(2, dtype=np.int32)
+    for length in (3, 1):
+        content = random.uniform(-3, 3, (2, length, 32)).astype(np.float32)
+        (found,) = slot.run([tensor(content), tensor(chosen)], [0])
+        np.testing.assert_allclose(
+            np.frombuffer(found.data, np.float32), local.infer([content, chosen])[0].ravel(), atol=1e-4
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -99,13 +100,13 @@ def _length(key: Any) -> Any:
     while joined.get_type_name() in _REPEATING:
         joined = joined.input_value(0).get_node()
     if joined.get_type_name() == "Concat":
-        kept, added = joined.input_value(0), joined.input_value(1)
+        kept, *added = joined.input_values()
         if kept.get_node().get_type_name() == "Gather":
             kept = kept.get_node().input_value(0)
         if kept.get_node().get_type_name() == "ReadValue":
             axis = np.array([joined.get_attributes()["axis"]])
-            lengths = [op.gather(op.shape_of(each), axis, np.int64(0)) for each in (kept, added)]
-            return op.add(*lengths)
+            lengths = [op.gather(op.shape_of(each), axis, np.int64(0)) for each in (kept, *added)]
+            return reduce(op.add, lengths)
     return op.gather(op.shape_of(key), np.array([-2]), np.int64(0))
 
 
