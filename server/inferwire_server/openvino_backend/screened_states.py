@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from openvino import opset13
 
-from inferwire_server.openvino_backend.edges import lead, nodes
+from inferwire_server.openvino_backend.edges import lead
 
 op: Any = opset13
-
-_MOST_COMPARED_BYTES = 4096
-"""Constants of more bytes are compared with no other: no state begins with so much that is nothing."""
 
 _OF_KEYS_AND_VALUES = ("KV_CACHE_PRECISION", "KEY_CACHE_PRECISION", "VALUE_CACHE_PRECISION")
 """Properties that say in what precision attention keeps its states."""
@@ -45,35 +41,6 @@ def refuse_narrow_states(model: Any, config: Mapping[str, Any]) -> None:
         )
 
 
-def use_first_values_twice(model: Any) -> None:
-    """Have the value that a state begins with used beside the state, too, if it is computed and has a dynamic shape.
-
-    As of OpenVINO 2026.4 the CPU plugin moves into a state's node what computes the first value for it alone. Where the
-    shapes that this is computed from are those that it was last computed from, the node leaves its memory as it is, and
-    that has the shape of the state of whichever request ran last: the next gets rows of another caller's state beside
-    its own, or its own are written past the memory's end. What something else uses, too, is not moved: that is so for a
-    language model's first keys and values, which are all the same empty one.
-    """
-    reads = [node for node in nodes(model) if node.get_type_name() == "ReadValue" and node.get_input_size()]
-    values = [read.input_value(0) for read in reads]
-    origins = _Origins()
-    empty = Counter(origins.of(value) for value in values if _is_always_empty(value))
-    for read, value in zip(reads, values, strict=True):
-        if value.get_node().get_type_name() in ("Constant", "Parameter") or value.get_partial_shape().is_static:
-            continue
-        if _is_always_empty(value) and empty[origins.of(value)] > 1:
-            continue
-        state = read.output(0)
-        targets = state.get_target_inputs()
-        # A use of its shape does not count, which is known ahead. No element is less than itself, which the compiler
-        # does not know.
-        element = op.slice(op.reshape(value, np.array([-1]), False), np.array([0]), np.array([1]), np.array([1]))
-        most = op.reduce_max(op.convert(element, "f32"), np.int64(0))
-        first = op.convert(op.less(most, most), "i64")
-        picked = op.gather(op.unsqueeze(state, np.int64(0)), first, np.int64(0))
-        lead(targets, picked.output(0))
-
-
 def copy_what_replaces_states(model: Any) -> None:
     """Have a state get a copy of what is not computed from it.
 
@@ -90,41 +57,6 @@ def copy_what_replaces_states(model: Any) -> None:
         if not states[value.get_node().get_name()] & bits[read.get_name()]:
             most = op.reduce_max(op.convert(op.reshape(read, np.array([-1]), False), "f32"), np.int64(0))
             lead([sink.input(0)], op.select(op.equal(most, most), value, value).output(0))
-
-
-def _is_always_empty(value: Any) -> bool:
-    shape = value.get_partial_shape()
-    return shape.rank.is_static and any(length == 0 for length in shape)
-
-
-class _Origins:
-    """Numbers what computes values. What OpenVINO makes one of, because it is computed alike, has the same number."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[Any, ...], int] = {}
-        self._of_nodes: dict[str, int] = {}
-
-    def of(self, value: Any) -> tuple[int, int]:
-        """Give the number of what computes a value, and which of its outputs the value is."""
-        ahead = [value.get_node()]
-        while ahead:
-            node = ahead[-1]
-            before = [each for each in _sources(node) if each.get_name() not in self._of_nodes]
-            if before:
-                ahead += before
-            else:
-                self._of_nodes[node.get_name()] = self._numbers.setdefault(self._key(node), len(self._numbers))
-                ahead.pop()
-        return self._of_nodes[value.get_node().get_name()], value.get_index()
-
-    def _key(self, node: Any) -> tuple[Any, ...]:
-        kind = node.get_type_name()
-        if kind == "Parameter" or (kind == "Constant" and node.data.nbytes > _MOST_COMPARED_BYTES):
-            return (node.get_name(),)
-        if kind == "Constant":
-            return node.get_element_type().get_type_name(), tuple(node.get_output_shape(0)), node.data.tobytes()
-        given = [(self._of_nodes[each.get_node().get_name()], each.get_index()) for each in node.input_values()]
-        return kind, repr(node.get_attributes()), *given
 
 
 def _variable(node: Any) -> str:

@@ -13,6 +13,7 @@ from openvino import opset13
 
 from inferwire_server.openvino_backend.edges import lead, nodes
 from inferwire_server.openvino_backend.screened_attention import give_masks_batches, mask_attention
+from inferwire_server.openvino_backend.screened_first_values import begin_states
 from inferwire_server.openvino_backend.screened_lists import fill_what_is_left
 from inferwire_server.openvino_backend.screened_loops import (
     copy_what_bodies_give,
@@ -20,7 +21,7 @@ from inferwire_server.openvino_backend.screened_loops import (
     leave_first_shapes_open,
 )
 from inferwire_server.openvino_backend.screened_quantization import mend_quantized_layers
-from inferwire_server.openvino_backend.screened_states import copy_what_replaces_states, use_first_values_twice
+from inferwire_server.openvino_backend.screened_states import copy_what_replaces_states
 
 op: Any = opset13
 
@@ -36,7 +37,7 @@ def screen(model: Any) -> None:
     """
     _refuse_unsafe(model)
     _part_inputs_from_results(model)
-    use_first_values_twice(model)
+    begin_states(model)
     copy_what_replaces_states(model)
     give_masks_batches(model)
     mask_attention(model)

@@ -11,6 +11,7 @@ from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSource, PortSpec, Shape
 from inferwire_server.errors import ServingError, UnfitSetting
+from inferwire_server.openvino_backend.screened_first_values import BEGUN
 
 
 def spec_of(
@@ -49,8 +50,8 @@ def states_of(model: ov.Model) -> list[str]:
 
 
 def compiled_states_of(compiled: ov.CompiledModel) -> list[str]:
-    """Name the states of a compiled model, in the order of its requests."""
-    return [state.name for state in compiled.create_infer_request().query_state()]
+    """Name the states of a compiled model that callers have, in the order of its requests."""
+    return [state.name for state in compiled.create_infer_request().query_state() if state.name != BEGUN]
 
 
 def texts(info: Mapping[str, Any]) -> dict[str, Any]:
