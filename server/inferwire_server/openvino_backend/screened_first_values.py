@@ -1,4 +1,4 @@
-"""Has states begin with their own caller's values, and computes these no more often than states begin.
+"""Has states begin with their own caller's values, and products of matrices of these computed until they have begun.
 
 Takes graphs as they are read.
 """
