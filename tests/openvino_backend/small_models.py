@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
+from openvino.op.util import Variable, VariableInfo
 
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -43,6 +44,13 @@ def saved(folder: Path, outputs: Sequence[tuple[str, Any]], inputs: Sequence[Any
 def identity(folder: Path, element_type: ElementType, shape: Sequence[int] = (-1,)) -> Source:
     x = parameter(element_type, shape)
     return saved(folder, [("y", x)], [x])
+
+
+def variable(name: str, *shape: int) -> Any:
+    """Declare a state in f32, of which -1 leaves a length open."""
+    info = VariableInfo()
+    info.data_shape, info.data_type, info.variable_id = ov.PartialShape(list(shape)), ov.Type.f32, name
+    return Variable(info)
 
 
 STATES = ("left", "right", "up", "down", "near", "far")

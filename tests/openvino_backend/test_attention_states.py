@@ -9,7 +9,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset6, opset13
-from openvino.op.util import Variable, VariableInfo
+from tests.openvino_backend.small_models import variable
 
 from inferwire_server.openvino_backend.attention_states import pairs_of
 
@@ -22,12 +22,9 @@ def attending(prepare: Callable[[Any], Any]) -> Any:
     data = op.parameter([-1, 2, -1, 16], np.float32)
     sinks, taken = list[Any](), list[Any]()
     for name in ("before", "beside"):
-        info = VariableInfo()
-        info.data_shape, info.data_type = openvino.PartialShape([-1, 2, -1, 16]), openvino.Type.f32
-        info.variable_id = name
-        variable = Variable(info)
-        state = opset6.read_value(op.constant(np.zeros((1, 2, 0, 16), np.float32)), variable)
-        sinks.append(opset6.assign(op.concat([state, data], 2), variable))
+        kept = variable(name, -1, 2, -1, 16)
+        state = opset6.read_value(op.constant(np.zeros((1, 2, 0, 16), np.float32)), kept)
+        sinks.append(opset6.assign(op.concat([state, data], 2), kept))
         taken.append(prepare(state))
     query = op.parameter([-1, taken[0].get_output_partial_shape(0)[1], -1, 16], np.float32)
     return make([op.result(op.scaled_dot_product_attention(query, *taken))], sinks, [query, data], "m")

@@ -10,7 +10,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset6, opset13
-from openvino.op.util import Variable, VariableInfo
+from tests.openvino_backend.small_models import variable
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -38,12 +38,6 @@ def compiled(model: Any, folder: Path, **properties: PropertyValue) -> OpenVinoM
 
 def tensor(content: Any) -> Tensor:
     return Tensor(BY_NAME[openvino.Type(content.dtype).get_type_name()], content.shape, content.tobytes())
-
-
-def variable(name: str, *shape: int) -> Any:
-    info = VariableInfo()
-    info.data_shape, info.data_type, info.variable_id = openvino.PartialShape(list(shape)), openvino.Type.f32, name
-    return Variable(info)
 
 
 def a_hundred(_: Any) -> Any:

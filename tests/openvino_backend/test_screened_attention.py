@@ -9,7 +9,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset6, opset13
-from openvino.op.util import Variable, VariableInfo
+from tests.openvino_backend.small_models import variable
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -114,13 +114,10 @@ def over_states(mask: Any = None, length: int = -1, times: int = 1, pieces: int 
     heads = op.transpose(op.reshape(data, np.array([0, 0, 2, 16]), True), np.array([0, 2, 1, 3]))
     sinks, given = list[Any](), list[Any]()
     for name in ("keys", "values"):
-        info = VariableInfo()
-        info.data_shape, info.data_type = openvino.PartialShape([-1, 2, -1, 16]), openvino.Type.f32
-        info.variable_id = name
-        variable = Variable(info)
-        before = op.gather(opset6.read_value(nothing, variable), chosen, np.int64(0))
+        kept = variable(name, -1, 2, -1, 16)
+        before = op.gather(opset6.read_value(nothing, kept), chosen, np.int64(0))
         joined = op.concat([before, *[heads] * pieces], 2)
-        sinks.append(opset6.assign(joined, variable))
+        sinks.append(opset6.assign(joined, kept))
         given.append(joined if times == 1 else repeated(joined, times))
     masks = [] if mask is None else [mask]
     attended = op.scaled_dot_product_attention(op.concat([heads] * times, 1), *given, *masks)
