@@ -10,7 +10,7 @@ import numpy as np
 import openvino
 import pytest
 from openvino import opset6, opset13
-from openvino.op.util import Variable, VariableInfo
+from tests.openvino_backend.small_models import variable
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -43,14 +43,12 @@ Start: TypeAlias = Callable[[Any], Any]
 
 def adding_up(start: Start, path: Path) -> OpenVinoModel:
     """Compile a model whose state is the sum of its inputs, beginning with what `start` makes of the first one."""
-    info = VariableInfo()
-    info.data_shape, info.data_type, info.variable_id = openvino.PartialShape([-1, 2]), openvino.Type.f32, "sum"
-    variable, data = Variable(info), op.parameter([-1, 2], np.float32)
-    before = opset6.read_value(start(data), variable)
+    total, data = variable("sum", -1, 2), op.parameter([-1, 2], np.float32)
+    before = opset6.read_value(start(data), total)
     before.output(0).get_tensor().set_names({"before"})
     after = op.add(before, data)
     results = [op.result(before), op.result(after)]
-    openvino.save_model(make(results, [opset6.assign(after, variable)], [data], "m"), path, compress_to_fp16=False)
+    openvino.save_model(make(results, [opset6.assign(after, total)], [data], "m"), path, compress_to_fp16=False)
     options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
     return OpenVinoBackend().compile(Source(path), options)
 
@@ -150,15 +148,12 @@ def collecting(widths: Sequence[int], take: Callable[[Any], Any], begin: Callabl
     """Make a model with a state for each of its inputs: all that it was given so far. They begin with nothing."""
     inputs, sinks, results = list[Any](), list[Any](), list[Any]()
     for number, width in enumerate(widths):
-        info = VariableInfo()
-        info.data_shape, info.data_type = openvino.PartialShape([-1, -1, width]), openvino.Type.f32
-        info.variable_id = f"state {number}"
-        variable, data = Variable(info), op.parameter([-1, -1, width], np.float32)
+        kept, data = variable(f"state {number}", -1, -1, width), op.parameter([-1, -1, width], np.float32)
         inputs.append(data)
         batch = op.gather(op.shape_of(inputs[0]), np.array([0]), np.int64(0))
         nothing = op.broadcast(np.float32(0), op.concat([batch, np.array([0, width])], 0))
-        collected = op.concat([take(opset6.read_value(begin(nothing), variable)), data], 1)
-        sinks.append(opset6.assign(collected, variable))
+        collected = op.concat([take(opset6.read_value(begin(nothing), kept)), data], 1)
+        sinks.append(opset6.assign(collected, kept))
         results.append(op.result(op.negative(collected)))
     return make(results, sinks, inputs, "m")
 
@@ -233,13 +228,12 @@ def positive(data: Any) -> Any:
 def test_a_state_that_is_the_last_input_is_read_before_it_is_replaced(
     start: Start, keep: Start, count: int, tmp_path: Path
 ) -> None:
-    info, data = VariableInfo(), op.parameter([count, 2], np.float32)
-    info.data_shape, info.data_type, info.variable_id = openvino.PartialShape([count, 2]), openvino.Type.f32, "last"
-    variable, first = Variable(info), start(data)
-    before = opset6.read_value(first, variable)
+    last_input, data = variable("last", count, 2), op.parameter([count, 2], np.float32)
+    first = start(data)
+    before = opset6.read_value(first, last_input)
     kept = first if keep is start else keep(data)
     results = [op.result(op.add(before, data)), op.result(op.negative(data))]
-    model = make(results, [opset6.assign(kept, variable)], [data], "m")
+    model = make(results, [opset6.assign(kept, last_input)], [data], "m")
     openvino.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
     options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
     model = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options)
@@ -252,11 +246,9 @@ def test_a_state_that_is_the_last_input_is_read_before_it_is_replaced(
 
 
 def test_a_loop_that_has_a_state_of_its_own_is_left_as_it_is(tmp_path: Path) -> None:
-    info, row = VariableInfo(), op.parameter([1, 2], np.float32)
-    info.data_shape, info.data_type, info.variable_id = openvino.PartialShape([1, 2]), openvino.Type.f32, "sum"
-    variable = Variable(info)
-    after = op.add(opset6.read_value(op.constant(np.zeros((1, 2), np.float32)), variable), row)
-    body = make([op.result(after)], [opset6.assign(after, variable)], [row])
+    total, row = variable("sum", 1, 2), op.parameter([1, 2], np.float32)
+    after = op.add(opset6.read_value(op.constant(np.zeros((1, 2), np.float32)), total), row)
+    body = make([op.result(after)], [opset6.assign(after, total)], [row])
     data, loop = op.parameter([-1, 2], np.float32), op.tensor_iterator()
     loop.set_body(body)
     loop.set_sliced_input(row, data.output(0), 0, 1, 1, -1, 0)
