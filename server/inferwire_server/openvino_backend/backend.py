@@ -39,7 +39,7 @@ from inferwire_server.openvino_backend.properties import (
     readable_properties,
     set_property,
 )
-from inferwire_server.openvino_backend.screened_states import refuse_narrow_states
+from inferwire_server.openvino_backend.screening.states import refuse_narrow_states
 from inferwire_server.openvino_backend.slots import OpenVinoBriefSlot, OpenVinoSlot, layer_times
 from inferwire_server.openvino_backend.sources import read_model, read_to_run, renewal
 from inferwire_server.openvino_backend.specs import (

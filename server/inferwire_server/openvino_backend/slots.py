@@ -19,7 +19,7 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS, translate, translated
 from inferwire_server.openvino_backend.graphs import Graph, Graphs
-from inferwire_server.openvino_backend.screened_first_values import BEGUN
+from inferwire_server.openvino_backend.screening.first_values import BEGUN
 from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime, view_of
 
 _MICROSECOND = timedelta(microseconds=1)

@@ -20,7 +20,7 @@ from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.added_outputs import add_outputs
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
 from inferwire_server.openvino_backend.preprocessing import build_in
-from inferwire_server.openvino_backend.screening import screen
+from inferwire_server.openvino_backend.screening.screen import screen
 from inferwire_server.openvino_backend.specs import check_inputs, partial_shape, spec_of, states_of
 
 Renew: TypeAlias = Callable[[ov.CompiledModel], ov.CompiledModel]

@@ -11,7 +11,7 @@ from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSource, PortSpec, Shape
 from inferwire_server.errors import ServingError, UnfitSetting
-from inferwire_server.openvino_backend.screened_first_values import BEGUN
+from inferwire_server.openvino_backend.screening.first_values import BEGUN
 
 
 def spec_of(

@@ -1,0 +1,10 @@
+"""What OpenVINO does wrong in some graphs, and how each is changed, or refused, before it is compiled.
+
+`screen` is the list of all steps. A step is a function that takes a graph as it was read, and says in its docstring
+what OpenVINO would do and since when that is known; one that is found to be missing goes into the module of its
+operations and into that list, with a test that runs the graph in `tests/openvino_backend/screening`.
+
+- `attention`, `first_values` and `states`: models that keep something between inferences, and attention over it.
+- `loops`: branches and loops. `lists`: operations that have less to give than there is room for.
+- `layers`, `quantization`, `gathers` and `conversions`: the operations of these names.
+"""
