@@ -14,6 +14,9 @@ op: Any = opset13
 _ROWS, _BATCHES_OF_ROWS = 2, 3
 """Numbers of dimensions."""
 
+_SCALING: dict[str, Any] = {"Multiply": op.multiply, "Subtract": op.subtract}
+"""What makes weights of compressed ones, beside conversions."""
+
 
 def hold_to_widths(model: Any) -> None:
     """Give data whose width is left open the width of the weights that they are multiplied by.
@@ -37,12 +40,15 @@ def hold_to_widths(model: Any) -> None:
 def part_gated_layers(model: Any) -> None:
     """Give the weights of a layer behind two layers, of which one gates the other, a dimension of one in front.
 
-    As of OpenVINO 2026.4 the CPU plugin makes one operation of the three if it computes in bf16. To compile that for a
-    single thread, as each stream may have, divides by 0, which ends the process. Apart, they take no longer.
+    As of OpenVINO 2026.4 the CPU plugin makes one operation of the three if it computes in bf16; of those with weights
+    in i8, if a property has it quantize whole rows of data. To compile that for a single thread, as each stream may
+    have, divides by 0, which ends the process. Apart, they take no longer.
     """
     for node in [*nodes(model)]:
-        if node.get_type_name() == "MatMul" and _is_gated(node.input_value(0)) and _are_weights(node.input_value(1)):
-            lead([node.input(1)], op.unsqueeze(node.input_value(1), np.array([0])).output(0))
+        if node.get_type_name() == "MatMul" and _is_gated(node.input_value(0)):
+            weights = _in_batches(node.input_value(1))
+            if weights is not None:
+                lead([node.input(1)], weights)
 
 
 def _is_gated(data: Any) -> bool:
@@ -57,9 +63,16 @@ def _is_gated(data: Any) -> bool:
     return True
 
 
-def _are_weights(value: Any) -> bool:
-    """Whether values of two dimensions are constants in floating point, also of less precision than computed in."""
-    node = value.get_node()
-    kept = node.input_value(0) if node.get_type_name() == "Convert" else value
-    is_constant = kept.get_node().get_type_name() == "Constant" and kept.get_element_type().is_real()
-    return is_constant and value.get_partial_shape().rank == _ROWS
+def _in_batches(weights: Any) -> Any | None:
+    """Give weights, also compressed ones, another dimension where they are kept; None if these have not two."""
+    steps, kept = list[Any](), weights
+    while kept.get_node().get_type_name() in ("Convert", *_SCALING):
+        steps.append(kept.get_node())
+        kept = steps[-1].input_value(0)
+    if kept.get_node().get_type_name() != "Constant" or kept.get_partial_shape().rank != _ROWS:
+        return None
+    given = op.unsqueeze(kept, np.array([0]))
+    for step in reversed(steps):
+        scale = _SCALING.get(step.get_type_name())
+        given = scale(given, step.input_value(1)) if scale else op.convert(given, step.get_element_type())
+    return given.output(0)
