@@ -256,9 +256,10 @@ class Core(Unpicklable, PartlyMirrored):
 
         Mirrors `openvino.Core.set_property`. They belong to this `Core`; the server only checks them.
 
-        Differs from OpenVINO: CACHE_DIR, FORCE_TBB_TERMINATE and LOG_LEVEL, which the server's operator sets, are kept
-        here, and models are compiled without them, with a RuntimeWarning. Without a device, a value is first checked
-        where a device gets it, in `get_property` or `compile_model`, also if the device was used before.
+        Differs from OpenVINO: CACHE_DIR, ENABLE_CPU_RESERVATION, FORCE_TBB_TERMINATE and LOG_LEVEL, which the server's
+        operator sets, are kept here, and models are compiled without them, with a RuntimeWarning. Without a device, a
+        value is first checked where a device gets it, in `get_property` or `compile_model`, also if the device was used
+        before.
 
         Example:
             >>> core.set_property("CPU", {"NUM_STREAMS": 2})

@@ -36,7 +36,7 @@ _SIGNATURES = (
 )
 _FORMS = (("properties",), ("property",), ("device_name", "properties"), ("device_name", "property"))
 
-_OF_THE_PROCESS = frozenset({"CACHE_DIR", "FORCE_TBB_TERMINATE", "LOG_LEVEL"})
+_OF_THE_PROCESS = frozenset({"CACHE_DIR", "ENABLE_CPU_RESERVATION", "FORCE_TBB_TERMINATE", "LOG_LEVEL"})
 """Properties of the process that runs models, which the server's operator sets. Programs set them out of habit."""
 
 _LOG_LEVELS: Mapping[object, str] = {
@@ -138,7 +138,7 @@ class CoreProperties:
             merged = {**_set_for(inner.partition("(")[0], given), **merged}
         if base in _OVER_OTHERS:
             _add_devices(merged, given)
-        for name in (each for each in merged.keys() & _OF_THE_PROCESS if merged[each] != ""):
+        for name in (each for each in merged.keys() & _OF_THE_PROCESS if merged[each] not in ("", False)):
             warn(
                 f"{name} is a property of the server's process, which its operator sets; the model is compiled without",
                 RuntimeWarning,
@@ -184,13 +184,14 @@ def _read_here(given: Properties) -> dict[str, PropertyValue]:
     """Give the values as openvino has them, of those properties that no device is asked for.
 
     Raises:
-        RuntimeError: For a level of the log that does not exist.
+        RuntimeError: For a level of the log that does not exist, and for a text that is neither yes nor no.
     """
     read = dict(given)
     if "LOG_LEVEL" in given:
         read["LOG_LEVEL"] = _log_level(given["LOG_LEVEL"])
-    if isinstance(forced := given.get("FORCE_TBB_TERMINATE"), str):
-        read["FORCE_TBB_TERMINATE"] = read_text(bool, forced)
+    for name in ("ENABLE_CPU_RESERVATION", "FORCE_TBB_TERMINATE"):
+        if isinstance(text := given.get(name), str):
+            read[name] = read_text(bool, text)
     return read
 
 

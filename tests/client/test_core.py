@@ -377,6 +377,6 @@ def test_every_code_has_an_exception(code: Code) -> None:
     assert (error.code, str(error), error.retry_after_s) == (code, "because", 0.5)
 
 
-def test_no_cache_is_what_models_are_compiled_with(core: ov.Core) -> None:
+def test_no_cache_and_no_cpus_of_their_own_is_what_models_are_compiled_with(core: ov.Core) -> None:
     core.set_property({"CACHE_DIR": ""})
-    core.compile_model(XML, "CPU")  # a warning would be an error
+    core.compile_model(XML, "CPU", {"ENABLE_CPU_RESERVATION": False})  # a warning would be an error

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import openvino
 import pytest
+
+import inferwire
 
 ONES = np.ones((1, 3), np.float32)
 
@@ -68,6 +71,23 @@ def test_what_belongs_to_the_process_is_read_back_with_openvinos_types(runtime: 
     assert Path(core.get_property("CACHE_DIR"), "model") == tmp_path / "model"
     core.set_property("CPU", props.log.level(props.log.Level.ERR))
     assert core.get_property("CPU", "LOG_LEVEL") == props.log.Level.ERR
+
+
+@pytest.mark.parametrize(("given", "value"), [(True, True), ("YES", True), ("NO", False)])
+def test_whether_cpus_are_reserved_is_read_back(core: Any, given: object, value: bool) -> None:
+    assert core.get_property("CPU", "ENABLE_CPU_RESERVATION") is False
+    core.set_property("CPU", {"ENABLE_CPU_RESERVATION": given})
+    assert core.get_property("CPU", "ENABLE_CPU_RESERVATION") is value
+
+
+def test_no_program_reserves_the_cpus_of_all(server_address: str, models: Mapping[str, Path]) -> None:
+    """Openvino does for the rest of its process, and compiles no further model in it."""
+    core = inferwire.Core(server_address)
+    reserving = {inferwire.properties.hint.enable_cpu_reservation: True}
+    with pytest.warns(RuntimeWarning, match="ENABLE_CPU_RESERVATION is a property of the server's process"):
+        compiled = core.compile_model(models["relu"], "CPU", reserving)
+    assert compiled.get_property("ENABLE_CPU_RESERVATION") is False
+    assert core.compile_model(models["relu"], "CPU")(ONES)[0].tolist() == [[1, 1, 1]]
 
 
 @pytest.mark.parametrize("level", ["NONE", "ERROR", "WARNING", "INFO", "DEBUG", "TRACE"])

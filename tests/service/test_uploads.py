@@ -169,6 +169,7 @@ async def test_nothing_of_one_session_is_anothers(serving: Serving) -> None:
         ({"DEVICE_PROPERTIES": ({"CPU": {"CACHE_DIR": "/x"}},)}, "CACHE_DIR"),
         ({"DEVICE_PROPERTIES": {EnumValue("x", "{CPU:{CACHE_DIR:/x}}")}}, "CACHE_DIR"),
         ({"LOG_LEVEL": "LOG_TRACE"}, "LOG_LEVEL"),
+        ({"ENABLE_CPU_RESERVATION": True}, "ENABLE_CPU_RESERVATION"),
         ({"CACHE_PATH": "/x"}, "CACHE_PATH"),
         ({"CACHE_MODEL_PATH": "/x"}, "CACHE_MODEL_PATH"),
         ({"GPU_CONV_LOOKUP_TABLE_PATH": "/x"}, "LOOKUP_TABLE_PATH"),

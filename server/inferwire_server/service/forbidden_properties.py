@@ -20,6 +20,7 @@ FORBIDDEN_PROPERTIES = (
     "LOG_LEVEL",
     "CACHE_ENCRYPTION_CALLBACKS",
     "FORCE_TBB_TERMINATE",
+    "ENABLE_CPU_RESERVATION",
 )
 """Properties that name files of the server, or change more than the caller's own model.
 
