@@ -124,6 +124,21 @@ def test_properties_of_the_device_that_batch_runs_on(runtime: Any, models: dict[
     assert "NUM_STREAMS" not in compiled.get_property("SUPPORTED_PROPERTIES")
 
 
+def test_batch_says_all_that_its_device_does(runtime: Any, models: dict[str, Path]) -> None:
+    config = {"PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False, "CPU_DENORMALS_OPTIMIZATION": True}
+    compiled = runtime.core.compile_model(models["relu"], "BATCH:CPU(4)", config)
+    ((device, below),) = compiled.get_property("DEVICE_PROPERTIES").items()
+    assert device == "CPU"
+    read = {name: compiled.get_property(name) for name in below}
+    assert {name: read[name] for name in config} == {name: below[name] for name in config} == config
+
+
+def test_heterogeneous_models_say_how_they_are_split(runtime: Any, models: dict[str, Path]) -> None:
+    policy = {runtime.ov.properties.hint.ModelDistributionPolicy.PIPELINE_PARALLEL}
+    compiled = runtime.core.compile_model(models["relu"], "HETERO:CPU", {"MODEL_DISTRIBUTION_POLICY": policy})
+    assert compiled.get_property("MODEL_DISTRIBUTION_POLICY") == policy
+
+
 @pytest.mark.parametrize("device", [None, "CPU", "AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU", "BATCH:CPU(4)"])
 def test_devices(runtime: Any, models: dict[str, Path], device: str | None) -> None:
     compiled = runtime.core.compile_model(models["relu"], device)

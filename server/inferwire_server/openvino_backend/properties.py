@@ -11,33 +11,29 @@ from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.properties import DYNAMIC, EnumValue, Properties, PropertyValue, Scalar
 from inferwire_server.errors import invalid_input
 
-_NOT_LISTED = ("LOADED_FROM_CACHE", "DEVICE_ID")
-"""Properties that every model has and does not list."""
-
-_OF_BATCHED_DEVICE = (
-    "EXECUTION_MODE_HINT",
-    "INFERENCE_NUM_THREADS",
-    "INFERENCE_PRECISION_HINT",
-    "MODEL_PRIORITY",
-    "NUM_STREAMS",
-    "PERFORMANCE_HINT",
-    "PERFORMANCE_HINT_NUM_REQUESTS",
-    "PERF_COUNT",
-)
-"""What BATCH asks the device below for, and does not list. For throughput, OpenVINO puts BATCH before a GPU itself."""
+_NOT_LISTED = ("LOADED_FROM_CACHE", "DEVICE_ID", "MODEL_DISTRIBUTION_POLICY")
+"""Properties that models have and do not list: all of them the first two, those of HETERO the last."""
 
 
 def readable_properties(compiled: ov.CompiledModel) -> Properties:
     """Read a model's properties; those that cannot be read are left out."""
     values: dict[str, PropertyValue] = {}
     listed = compiled.get_property("SUPPORTED_PROPERTIES")
-    below = _OF_BATCHED_DEVICE if "AUTO_BATCH_TIMEOUT" in listed else ()
-    for name in (*listed, *_NOT_LISTED, *below):
+    for name in (*listed, *_NOT_LISTED, *(_of_batched_device(compiled) if "AUTO_BATCH_TIMEOUT" in listed else ())):
         try:
             values[name] = property_value(compiled.get_property(name))
         except RuntimeError:
             continue
     return values
+
+
+def _of_batched_device(compiled: ov.CompiledModel) -> tuple[str, ...]:
+    """List what BATCH asks the device below for, and does not list itself.
+
+    For throughput, OpenVINO puts BATCH before a GPU by itself.
+    """
+    (below,) = compiled.get_property("DEVICE_PROPERTIES").values()
+    return ("DEVICE_PROPERTIES", *below)
 
 
 def execution_devices(compiled: ov.CompiledModel) -> tuple[str, ...]:
