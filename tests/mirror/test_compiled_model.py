@@ -139,6 +139,16 @@ def test_heterogeneous_models_say_how_they_are_split(runtime: Any, models: dict[
     assert compiled.get_property("MODEL_DISTRIBUTION_POLICY") == policy
 
 
+@pytest.mark.parametrize("device", ["AUTO", "AUTO:CPU", "MULTI:CPU"])
+def test_buffers_may_be_bound_to_devices(runtime: Any, models: dict[str, Path], device: str) -> None:
+    for bound in ({runtime.ov.properties.intel_auto.device_bind_buffer: True}, {"DEVICE_BIND_BUFFER": "YES"}):
+        assert runtime.core.compile_model(models["relu"], device, bound)(X)[0].tolist() == RELU_X
+    with pytest.raises(RuntimeError, match="Invalid value for property DEVICE_BIND_BUFFER: Y"):
+        runtime.core.compile_model(models["relu"], device, {"DEVICE_BIND_BUFFER": "Y"})
+    with pytest.raises(RuntimeError, match="Unsupported property DEVICE_BIND_BUFFER by CPU plugin"):
+        runtime.core.compile_model(models["relu"], "CPU", bound)
+
+
 @pytest.mark.parametrize("device", [None, "CPU", "AUTO", "AUTO:CPU", "HETERO:CPU", "MULTI:CPU", "BATCH:CPU(4)"])
 def test_devices(runtime: Any, models: dict[str, Path], device: str | None) -> None:
     compiled = runtime.core.compile_model(models["relu"], device)

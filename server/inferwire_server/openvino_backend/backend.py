@@ -38,6 +38,7 @@ from inferwire_server.openvino_backend.properties import (
     read_back,
     readable_properties,
     set_property,
+    without_bound_buffers,
 )
 from inferwire_server.openvino_backend.screening.states import refuse_narrow_states
 from inferwire_server.openvino_backend.slots import OpenVinoBriefSlot, OpenVinoSlot, layer_times
@@ -165,7 +166,7 @@ class OpenVinoBackend:
 
     def _compile(self, source: Source, options: ModelOptions) -> OpenVinoModel:
         device = self._device_for(source, options)
-        config = config_of(options.properties)
+        config = without_bound_buffers(config_of(options.properties))
         if not any(name in config for name in _OWN_PARALLELISM):
             config |= _DEFAULT_PROPERTIES
         if source.is_compiled:

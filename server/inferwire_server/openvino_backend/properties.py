@@ -85,6 +85,12 @@ def config_of(properties: Properties) -> dict[str, Any]:
     return {name: _runtime_value(value) for name, value in properties.items()}
 
 
+def without_bound_buffers(config: dict[str, Any]) -> dict[str, Any]:
+    """Have AUTO and MULTI bind no buffers to devices: they would allow no requests beyond the optimal ones."""
+    binds = str(config.get("DEVICE_BIND_BUFFER")).strip().lower() in ("true", "yes", "1")
+    return config | {"DEVICE_BIND_BUFFER": False} if binds else config
+
+
 def set_property(core: Any, where: tuple[str, ...], config: dict[str, Any]) -> None:
     """Set properties of devices, or of all there is."""
     for device in where:
