@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -457,6 +458,32 @@ def test_what_a_callback_raises(request_: Any) -> None:
         ):
             wait()
     assert request_.results[0].tolist() == RELU_X
+
+
+def test_a_callback_raises_what_says_nothing(request_: Any) -> None:
+    def callback(userdata: Any) -> None:
+        raise userdata
+
+    noted = ValueError("boom")
+    noted.add_note("first")
+    noted.add_note("second")
+    for error, text in (
+        (ValueError(), "ValueError: <EMPTY MESSAGE>\n\nAt:\n  "),
+        (noted, "ValueError: boom\n__notes__ (len=2):\nfirst\nsecond\n\nAt:\n  "),
+        (BaseException(" "), "BaseException:  \n\nAt:\n  "),
+    ):
+        request_.set_callback(callback, error)
+        request_.start_async(X)
+        with pytest.raises(RuntimeError, match=re.escape(text)):
+            request_.wait()
+
+
+def test_a_callback_that_cannot_be_called_is_nowhere(request_: Any) -> None:
+    request_.set_callback(lambda: None, None)
+    request_.start_async(X)
+    with pytest.raises(RuntimeError, match=r"takes 0 positional arguments but 1 was given") as caught:
+        request_.wait()
+    assert "At:" not in str(caught.value)
 
 
 def test_a_callback_may_start_its_request_again(request_: Any) -> None:

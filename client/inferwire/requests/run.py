@@ -173,10 +173,12 @@ class Run(Latch):
 
 def _described(error: BaseException) -> str:
     """Say what a callback raised and where, as openvino does."""
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    places = "\n".join(f"  {frame.filename}({frame.lineno}): {frame.name}" for frame in reversed(frames))
     try:
-        text = str(error)
+        text = str(error) or "<EMPTY MESSAGE>"
+        if notes := [*getattr(error, "__notes__", ())]:
+            text = "\n".join((text, f"__notes__ (len={len(notes)}):", *notes))
     except Exception:  # noqa: BLE001 - whatever a program's own error does
         text = "<exception str() failed>"  # as Python's own tracebacks have it
-    return f"{type(error).__name__}: {text}\n\nAt:\n{places}\n"
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    places = "".join(f"  {frame.filename}({frame.lineno}): {frame.name}\n" for frame in reversed(frames))
+    return f"{type(error).__name__}: {text}\n" + (f"\nAt:\n{places}" if places else "")
