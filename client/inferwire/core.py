@@ -97,7 +97,7 @@ class Core(Unpicklable, PartlyMirrored):
         self._properties = CoreProperties(self._transport.check_properties)
 
     def __repr__(self) -> str:
-        return f"<Core: server {self._transport.address}>"
+        return f"<{type(self).__name__}: server {self._transport.address}>"
 
     def __enter__(self) -> Self:
         """Give the core, for a `with` statement, which closes it at its end. Not in openvino."""

@@ -35,6 +35,17 @@ def test_the_number_of_jobs(runtime: Any) -> None:
     assert len(runtime.ov.AsyncInferQueue(compiled)) >= compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
 
 
+def test_classes_derived_from_ours_have_their_own_names(runtime: Any) -> None:
+    class Pool(runtime.ov.AsyncInferQueue):
+        pass
+
+    class Devices(runtime.ov.Core):
+        pass
+
+    assert repr(Pool(runtime.compile("relu"), 3)) == "<Pool: 3 jobs>"
+    assert repr(Devices()).startswith("<Devices: ")
+
+
 @pytest.mark.parametrize("jobs", [-1, "x", 1.5])
 def test_a_number_of_jobs_that_is_none(runtime: Any, jobs: Any) -> None:
     with pytest.raises(TypeError, match=r"__init__\(\): incompatible constructor arguments"):

@@ -69,7 +69,7 @@ class AsyncInferQueue(Unpicklable):
         self._endings = self._pool.endings
 
     def __repr__(self) -> str:
-        return f"<AsyncInferQueue: {len(self)} jobs>"
+        return f"<{type(self).__name__}: {len(self)} jobs>"
 
     def __len__(self) -> int:
         return len(self._pool.requests)
