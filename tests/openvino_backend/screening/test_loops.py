@@ -237,3 +237,38 @@ def test_what_a_loop_carries_may_have_another_shape_after_each_turn(
             content = np.concatenate([content, content[:, :1]], 1) if step is grown else content[:, 1:]
             expected.append(content.sum(axis=1, keepdims=True))
         np.testing.assert_array_equal(read(found), np.concatenate(expected, axis=1))
+
+
+def fading(data: Any, kept: Any) -> Any:
+    """Halve what is kept in each turn, and add a row of the data; give it behind the last one."""
+    row, before, sums = (op.parameter(shape, np.float32) for shape in ([-1, 1, 16], [-1, 4, 16], [-1, -1, 16]))
+    turn, always = op.parameter([], np.int32), op.constant(np.array(True))
+    after = op.add(op.multiply(before, np.float32(0.5)), row)
+    written = op.scatter_update(sums, op.unsqueeze(turn, np.array([0])), op.reduce_sum(after, np.array([1]), True), 1)
+    given = [op.result(always), op.result(after), op.result(written)]
+    loop = op.loop(op.gather(op.shape_of(data), np.int64(1), np.int64(0)), always)
+    loop.set_function(make(given, [turn, row, before, sums]))
+    loop.set_special_body_ports([0, 0])
+    loop.set_sliced_input(row, data.output(0), 0, 1, 1, -1, 1)
+    loop.set_merged_input(before, kept.output(0), given[1].output(0))
+    loop.set_merged_input(sums, op.broadcast(np.float32(0), op.shape_of(data)).output(0), given[2].output(0))
+    return loop.get_iter_value(given[1].output(0), -1)
+
+
+def test_what_a_loop_gives_is_read_where_it_is_in_bf16(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    inner, outer = random.uniform(-0.3, 0.3, (2, 16, 16)).astype(np.float32)
+    sent_rows = op.parameter([-1, -1, 16], np.float32)
+    rows = op.matmul(sent_rows, op.constant(inner), False, True)
+    batch = op.gather(op.shape_of(sent_rows), np.array([0]), np.int64(0))
+    nothing = op.broadcast(np.float32(0), op.concat([batch, np.array([4, 16])], 0))
+    kept = fading(rows, op.multiply(nothing, op.reduce_mean(rows, np.array([1]), True)))
+    model = make([op.result(op.matmul(kept, op.constant(outer), False, True))], [sent_rows], "m")
+    openvino.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "bf16"})
+    slot = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options).create_slot()
+    for length in (5, 9, 3, 17, 1, 1):
+        content = random.uniform(-1, 1, (1, length, 16)).astype(np.float32)
+        (found,) = slot.run([sent("f32", content)], [0])
+        faded = (0.5 ** np.arange(length)[::-1]) @ (content[0] @ inner.T)
+        np.testing.assert_allclose(read(found), np.broadcast_to(faded @ outer.T, (1, 4, 16)), atol=0.05)

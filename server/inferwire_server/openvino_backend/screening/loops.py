@@ -15,6 +15,11 @@ op: Any = opset13
 
 _WITH_BODIES = (*LOOPS, "If")
 
+_FLOATS = ("f16", "f32")
+
+_ROWS = 2
+"""How many dimensions what has rows has at least."""
+
 _END = np.iinfo(np.int32).max
 """Where a slice ends that takes everything."""
 
@@ -60,7 +65,8 @@ def copy_what_bodies_give(model: Any) -> None:
 
     As of OpenVINO 2026.4 the CPU plugin has softmax, a product of matrices, or a recurrent network read it where it was
     for the request before, where it is also a result: one caller's outputs are computed from another's loop. After a
-    branch, even the first inference may read memory that nobody has written to.
+    branch, even the first inference may read memory that nobody has written to. So does what makes bf16 of f32 where
+    the plugin computes in bf16: a model's states, too, are what lies there.
     """
     for node in [*nodes(model)]:
         if node.get_type_name() in _WITH_BODIES:
@@ -75,16 +81,22 @@ def copy_what_bodies_give(model: Any) -> None:
 
 
 def _copy(given: Any) -> Any:
-    """Copy an output. Nothing but a computed shape, or choice, keeps that from being left out as if it did nothing.
+    """Copy an output. Nothing but a computed shape, choice or place keeps that from being left out as useless.
 
-    The compiler fails at a Broadcast of an unknown number of dimensions, as what a branch gives has until it is known
-    which of its bodies is taken. No length is less than 0, which the compiler does not know.
+    Rows of floats are looked up by their places, which is done in f32 also if all else is in bf16. The compiler fails
+    at a Broadcast of an unknown number of dimensions, as what a branch gives has until it is known which of its bodies
+    is taken. No length is less than 0, which the compiler does not know.
     """
-    shape = op.shape_of(given)
-    if given.get_partial_shape().rank.is_static:
-        return op.broadcast(given, shape).output(0)
-    longest = op.reduce_max(shape, np.zeros(1, np.int64))
-    return op.select(op.less(longest, np.int64(0)), given, given).output(0)
+    shape, kind = op.shape_of(given), given.get_element_type().get_type_name()
+    rank = given.get_partial_shape().rank
+    if rank.is_dynamic:
+        longest = op.reduce_max(shape, np.zeros(1, np.int64))
+        return op.select(op.less(longest, np.int64(0)), given, given).output(0)
+    if kind in _FLOATS and rank.get_length() >= _ROWS:
+        count = op.gather(shape, np.int64(0), np.int64(0))
+        places = op.unsqueeze(op.range(np.int64(0), count, np.int64(1), "i64"), np.array([1]))
+        return op.embedding_bag_packed_sum(given, places).output(0)
+    return op.broadcast(given, shape).output(0)
 
 
 def _changing(loop: Any) -> Iterator[tuple[Any, set[int]]]:
