@@ -15,8 +15,10 @@ from queue import Empty, SimpleQueue
 from inferwire.transport.session.gathering import End, Gathering, Shipment, Withdrawn
 from inferwire.transport.session.stream_execution import StreamExecution
 
-AT_ONCE_BYTES = 1 << 16
-"""Up to this size the thread that makes a message due may send it. For a larger one the system may have no room."""
+AT_ONCE_BYTES = 1 << 20
+"""Up to this size the thread that makes a message due may send it, which spares the waking of the writing thread: for
+602 KB, more than a tenth of the client's CPU time. A larger one would hold it up for long: the system copies at once
+what it has room for, and TLS encrypts all of it."""
 
 
 class Outgoing:

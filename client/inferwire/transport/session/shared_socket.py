@@ -79,7 +79,7 @@ class SharedSocket:
         """Whether bytes have come, or the end."""
         return (self._tls is not None and self._tls.has_more) or self._readiness.poll(0)
 
-    def send_now(self, data: bytes, went: list[int]) -> bool:
+    def send_now(self, pieces: Pieces, went: list[int]) -> bool:
         """Send what there is room for and leave the rest to `send`; return whether all of it went.
 
         What went, and how an interrupted call is told from `went`, is as `Carrier.send` has it.
@@ -87,14 +87,14 @@ class SharedSocket:
         try:
             with self._lock:
                 if self._tls is not None:
-                    data = self._tls.seal((data,))
+                    pieces = (self._tls.seal(pieces),)
                 if self._is_writing or self._left:
                     # Python runs signal handlers only after calls. These lines make none: both are done, or neither.
-                    self._left += (data,)
+                    self._left += pieces
                     went += (0,)
                 else:
-                    self._send_at_once(data, went)
-                if went[0] == len(data):
+                    self._send_at_once(pieces, went)
+                if not self._left:
                     return True
         except BaseException as error:
             if isinstance(error, OSError) and not is_a_handlers(error):
@@ -107,22 +107,22 @@ class SharedSocket:
         self.wake()
         return False
 
-    def _send_at_once(self, data: bytes, went: list[int]) -> None:
+    def _send_at_once(self, pieces: Pieces, went: list[int]) -> None:
         """Send what there is room for, and leave the rest; the lock is held.
 
         `_is_writing` keeps other threads from sending until what went is accounted for. If an interrupt cuts the
         accounting short, it stays set, and the writing thread ends the connection.
         """
-        size = len(data)
+        size = sum(map(len, pieces))
         self._is_writing = True
         try:
             # A single step of the interpreter, which runs signal handlers only after it: `went` has the number by then.
-            went.extend(map(self._socket.send, (data,), (self._waits.at_once,)))
+            went.extend(map(self._socket.sendmsg, (pieces,), ((),), (self._waits.at_once,)))
         except BlockingIOError:
             went.append(0)
         finally:
             if went and went[0] < size:
-                self._left.append(memoryview(data)[went[0] :])
+                self._left += _rest(pieces, went[0])
             self._is_writing = False
 
     def send(self, *pieces: WireBytes) -> None:
@@ -194,13 +194,21 @@ class SharedSocket:
 
     def _send_pieces(self, pieces: list[WireBytes]) -> None:
         self._waits.for_room()
-        sent = self._socket.sendmsg(pieces)
-        for piece in pieces:
-            rest = memoryview(piece)[sent:]
-            sent -= len(piece) - len(rest)
+        for rest in _rest(pieces, self._socket.sendmsg(pieces)):
             while rest:
                 self._waits.for_room()
                 rest = rest[self._socket.send(rest) :]
+
+
+def _rest(pieces: Pieces, sent: int) -> list[memoryview]:
+    """Give what is left to be sent of these pieces once so many of their bytes went."""
+    rest: list[memoryview] = []
+    for piece in pieces:
+        left = memoryview(piece)[sent:]
+        sent -= len(piece) - len(left)
+        if left:
+            rest.append(left)
+    return rest
 
 
 def _nobody_waits() -> None:

@@ -74,7 +74,7 @@ class SocketCarrier:
 
     def send(self, message: Pieces, went: list[int]) -> None:
         """Send a message from the calling thread, without waiting for room."""
-        self._socket.send_now(b"".join((frames.header(Kind.MESSAGE, sum(map(len, message))), *message)), went)
+        self._socket.send_now(_frame(message), went)
 
     def receive(self) -> Generator[WireBytes | None]:
         """Yield the messages that arrive, and answer the server's pings; None where no message is complete."""
@@ -152,7 +152,7 @@ class SocketCarrier:
         """
         if self._socket.has_unsent:
             return False
-        return self._socket.send_now(frames.frame(kind), [])
+        return self._socket.send_now((frames.frame(kind),), [])
 
     def _lost(self, why: str) -> ServerUnavailable:
         return ServerUnavailable(f"the connection to the server's socket at {place_text(self._place)} was lost: {why}")

@@ -16,7 +16,7 @@ from tests.waiting import LIMIT_S, wait_until
 
 from inferwire.transport.executions import Outcome, OutputBytes, Timings
 from inferwire.transport.session import outgoing
-from inferwire.transport.session.gathering import LONGEST_HOLD_S, MOST_EXECUTIONS, Gathering, Shipment
+from inferwire.transport.session.gathering import LONGEST_HOLD_S, MOST_BYTES, MOST_EXECUTIONS, Gathering, Shipment
 from inferwire.transport.session.outgoing import AT_ONCE_BYTES, Outgoing
 from inferwire.transport.session.stream_execution import EncodedHeader, StreamExecution, count_answers
 
@@ -200,6 +200,14 @@ def test_one_after_the_other_they_are_sent_by_whoever_submits_them(rig: Rig, poo
     assert ids(batch.result(LIMIT_S)) == []
 
 
+def test_a_picture_is_sent_by_whoever_submits_it(rig: Rig, pool: DaemonThreads) -> None:
+    batch = sleeping(rig, pool)
+    assert put_and_take(rig, stackable(), 3 * 224 * 224 * 4) == [[1]]
+    assert not batch.done()
+    rig.outgoing.end()
+    assert ids(batch.result(LIMIT_S)) == []
+
+
 def test_whoever_makes_a_message_due_takes_it(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     rig.under_way(header, 3)
@@ -286,9 +294,9 @@ def test_nobody_takes_what_is_put_just_as_the_thread_has_taken_what_is_before_it
 def test_what_is_large_together_is_left_to_the_thread(rig: Rig, pool: DaemonThreads) -> None:
     header = stackable()
     rig.under_way(header, 2)
-    rig.put(header, AT_ONCE_BYTES)
+    rig.put(header, MOST_BYTES // 2)
     batch = sleeping(rig, pool)
-    assert put_and_take(rig, header) is None
+    assert put_and_take(rig, header, AT_ONCE_BYTES - MOST_BYTES // 2) is None
     assert ids(batch.result(LIMIT_S)) == [[4, 5]]
 
 

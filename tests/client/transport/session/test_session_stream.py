@@ -195,14 +195,14 @@ def test_what_one_thread_sends_is_overtaken_neither_by_its_cancelling_nor_by_wha
     carrier = FakeCarrier(send)
     stream = SessionStream(carrier, "fake", SessionHello(), LIMIT_S)
     cancelled, other, anew = (StreamExecution((), fail_if_called) for _ in range(3))
-    # Too large for whoever submits it, it waits, and goes with the next.
+    # Too large for whoever submits it, it waits, and is sent by whoever submits the next.
     stream.submit(cancelled, EncodedHeader(b""), AT_ONCE_BYTES + 1)
     stream.submit(other, EncodedHeader(b""), 0)
     stream.finish()
     sent += (SessionRequest.FromString(b"".join(message)) for message in list(carrier.messages)[1:])
     assert [([id_ for each in message.executions for id_ in each.ids], list(message.cancels)) for message in sent] == [
-        ([cancelled.id, other.id], []),
-        ([anew.id], [cancelled.id]),
+        ([cancelled.id], []),
+        ([other.id, anew.id], [cancelled.id]),
     ]
 
 
@@ -221,7 +221,7 @@ def test_whoever_is_interrupted_before_others_executions_went_ends_the_stream_an
     carrier = FakeCarrier(interrupted)
     stream = SessionStream(carrier, "fake", SessionHello(), LIMIT_S)
     outcomes = Endings()
-    # Too large for whoever submits it, it waits, and goes with the next.
+    # Too large for whoever submits it, it waits, and is sent by whoever submits the next.
     stream.submit(StreamExecution((), outcomes.take), EncodedHeader(b""), AT_ONCE_BYTES + 1)
     with pytest.raises(KeyboardInterrupt):
         stream.submit(StreamExecution((), fail_if_called), EncodedHeader(b""), 0)
