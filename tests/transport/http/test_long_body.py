@@ -394,6 +394,16 @@ async def test_an_idle_connection_keeps_nothing_of_a_body(app: ASGIApp, is_at_on
     assert len(rooms) == 1
 
 
+async def test_a_body_that_there_is_no_memory_for_at_once_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(_: int) -> memoryview:
+        raise MemoryError
+
+    monkeypatch.setattr(long_body, "_room", no_room)
+    app, answer = await sent_in([head(BODY) + BODY[:100_000], BODY[100_000:], head(BODY, LAST) + BODY])
+    assert digests(answer) == [digest(BODY)] * 2
+    assert not any(isinstance(body, memoryview) for body in app.bodies)
+
+
 async def test_who_reads_a_body_behind_the_answer_is_told_that_there_is_none() -> None:
     told: list[bool] = []
 

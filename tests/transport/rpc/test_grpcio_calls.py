@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,10 +21,12 @@ from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.context import Context
+from inferwire_server.transport.rpc.messages import MessageReader
 from inferwire_server.transport.rpc.methods import Guard, Method
 from inferwire_server.transport.rpc.status import RpcStatus
 
 PATH = "/tests.Calls/Call"
+OTHER = "/tests.Calls/Other"
 MIB = 1 << 20
 LARGE = bytes(range(256)) * (30 * MIB // 256)
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -186,6 +188,33 @@ async def test_a_message_that_is_too_large_is_refused_while_it_is_sent() -> None
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert dict(iter(error.trailing_metadata()))[CODE_METADATA] == "TOO_LARGE"
         assert await unary(channel, b"hello") == b"hello"
+    assert guard.refusals.counts == {("grpc", "TOO_LARGE"): 1}
+
+
+@pytest.mark.parametrize("method", [ECHO, ECHO_EACH], ids=["one", "many"])
+async def test_a_message_that_there_is_no_memory_for_ends_its_call_alone(
+    method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = MessageReader.take
+
+    def take_if_small(reader: MessageReader, data: memoryview) -> Iterator[bytes]:
+        for message in take(reader, data):
+            if len(message) > MIB:
+                raise MemoryError
+            yield message
+
+    monkeypatch.setattr(MessageReader, "take", take_if_small)
+    guard = guard_of()
+    async with called({PATH: method, OTHER: ECHO_EACH}, guard) as channel:
+        open_still: Any = channel.stream_stream(OTHER)(timeout=20)
+        await open_still.write(b"be")
+        assert await open_still.read() == b"be"
+        with capture_logs() as logs:
+            error = await failure(stream(channel, iter([bytes(2 * MIB)])).read())
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert [(entry["event"], entry["path"]) for entry in logs] == [("out of memory in a call", PATH)]
+        await open_still.write(b"fore")
+        assert await open_still.read() == b"fore"
     assert guard.refusals.counts == {("grpc", "TOO_LARGE"): 1}
 
 

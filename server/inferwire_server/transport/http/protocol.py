@@ -363,7 +363,11 @@ class HttpProtocol(HttpToolsProtocol):
         byte_size = stated_length(self.cycle.scope)
         if not LONG <= byte_size <= LONGEST:
             return None
-        body = LongBody(self, byte_size, low_water_of(self.transport))
+        try:
+            body = LongBody(self, byte_size, low_water_of(self.transport))
+        except MemoryError:
+            # The parser takes it in pieces then, and the application is refused that gathers them in vain.
+            return None
         body.take(self.cycle.begin_long_body())
         return body
 

@@ -17,7 +17,7 @@ from inferwire_server.transport.http2.outflow import Outflow
 from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
 from inferwire_server.transport.rpc.fetching import FetchTurns
-from inferwire_server.transport.rpc.inbox import Inbox
+from inferwire_server.transport.rpc.inbox import UNTAKEN, Inbox
 from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES, Packed
 from inferwire_server.transport.rpc.methods import Guard, Method
 from inferwire_server.transport.rpc.status import ANSWER_HEADERS, OK, RpcStatus
@@ -162,7 +162,7 @@ class RpcCall:
             self._inbox.take(data, is_last=is_last)
             if is_last and not self._method.takes_stream:
                 self._start(self._inbox.only())
-        except (ServingError, RpcStatus) as error:
+        except UNTAKEN as error:
             self.refuse(error)
 
     def take_end(self) -> None:
@@ -197,7 +197,7 @@ class RpcCall:
             self._fail(why)
             self._end()
 
-    def refuse(self, error: ServingError | RpcStatus) -> None:
+    def refuse(self, error: Exception) -> None:
         """Refuse what was received: at once, or if the method takes a stream, when the call reads it."""
         if self._method.takes_stream:
             self._inbox.fail(error)

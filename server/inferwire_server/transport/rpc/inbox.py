@@ -24,6 +24,10 @@ _MOST_READY = 256
 """How many messages may be ready before other calls have a turn: a received megabyte may have 200,000 of them."""
 
 
+UNTAKEN = (ServingError, RpcStatus, MemoryError)
+"""What is raised where a message cannot be taken. It is its call's end, and no other's on the connection."""
+
+
 class Inbox:
     """What is received on a stream: many messages, which are read one by one, or one, with which the call begins."""
 
@@ -71,6 +75,7 @@ class Inbox:
         Raises:
             ServingError: TOO_LARGE.
             RpcStatus: The data is no message, or one more than there should be.
+            MemoryError: There is no room for a message.
         """
         if self._failure is not None:
             return
@@ -127,7 +132,7 @@ class Inbox:
         """Take more messages out, after other calls have had their turn; keep what this raises for `read`."""
         try:
             self._go_on()
-        except (ServingError, RpcStatus) as error:
+        except UNTAKEN as error:
             self.fail(error)
 
     def _go_on(self) -> None:
