@@ -7,12 +7,16 @@ import subprocess
 import sys
 from contextlib import closing
 from http.client import HTTPConnection
+from pathlib import Path
+from shutil import copytree
 
 import pytest
-from tests.system.servers import wait_for
+from tests.system.servers import log_line, started, wait_for
 
 from inferwire_cli.health import is_ready
-from inferwire_cli.server_process import HOST, ServerProcess, end, free_ports
+from inferwire_cli.server_process import HOST, ServerProcess, end, free_ports, wait_until_ready
+
+MODELS = Path(__file__).resolve().parents[2] / "deploy/models"
 
 PROGRAM = """
 import sys, structlog
@@ -60,3 +64,13 @@ def test_calls_do_not_wait_for_a_terminal_that_shows_nothing_more(workers: str) 
         process.wait()
         os.close(terminal)
         os.close(shown)
+
+
+def test_models_that_are_idle_before_the_last_is_loaded_count_as_ready(tmp_path: Path) -> None:
+    for name in ("digits_mlp", "efficientnet_lite0"):
+        copytree(MODELS / name / "1", tmp_path / name / "1")
+        (tmp_path / name / "inferwire.toml").write_text("idle_unload_s = 0.001\n")
+    with started("--model-repository", str(tmp_path)) as (server, log):
+        wait_until_ready(server, log)
+        line = log_line(log, "ready")
+    assert (line["level"], line["ready"], line["versions"]) == ("info", 2, 2)
