@@ -74,11 +74,21 @@ def test_a_process_that_waits_for_another_says_so(tmp_path: Path) -> None:
     assert [entry["event"] for entry in logs] == ["waiting for another that compiles into the cache"]
 
 
-def test_a_folder_that_cannot_be_made_is_openvinos_to_complain_of(tmp_path: Path) -> None:
+def test_a_model_is_compiled_without_a_folder_that_is_gone_and_cannot_be_made_anew(readable_by_all: Path) -> None:
+    cached = ModelOptions("m", "CPU", {"CACHE_DIR": str(readable_by_all / "cache")})
+    backend = OpenVinoBackend()
+    with capture_logs() as logs, without_rights():
+        assert backend.compile(Source(MODEL), cached).spec.name == "m"
+    assert [line["event"] for line in logs] == ["compiling without the cache"]
+    assert not list(readable_by_all.iterdir())
+
+
+@pytest.mark.parametrize("name", ["file", "file/cache", "dangling"])
+def test_what_is_no_folder_and_cannot_be_made_one_is_of_no_use(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
-    with alone_in(tmp_path / "file" / "cache") as is_of_use:
-        assert is_of_use
-    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+    (tmp_path / "dangling").symlink_to(tmp_path / "gone" / "folder")
+    with alone_in(tmp_path / name) as is_of_use:
+        assert not is_of_use
 
 
 def test_a_model_is_compiled_into_a_cache_when_nobody_else_does(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def alone_in(folder: Path) -> Generator[bool]:
     """Hold the folder's lock while a model is compiled; give whether the folder is of any use.
 
     A folder that cannot be written to needs no lock, because it never changes. A folder that cannot be looked into is
-    of no use, because it would end the process.
+    of no use, because it would end the process; one that is not there and cannot be made would fail the model.
     """
     with ExitStack() as held:
         is_first = held.enter_context(_asking(folder))
@@ -40,7 +40,7 @@ def alone_in(folder: Path) -> Generator[bool]:
             folder.mkdir(parents=True, exist_ok=True)
             _lock(held.enter_context((folder / LOCK).open("ab")), folder, says_so=is_first)
         except OSError as error:
-            is_of_use = _can_be_looked_into(folder)
+            is_of_use = _is_of_use(folder)
             event = "compiling without the cache's lock" if is_of_use else "compiling without the cache"
             log.warning(event, folder=str(folder), reason=str(error))
         yield is_of_use
@@ -67,11 +67,11 @@ def _blobs(folder: Path) -> dict[Path, int]:
     return found
 
 
-def _can_be_looked_into(folder: Path) -> bool:
+def _is_of_use(folder: Path) -> bool:
     try:
         (folder / LOCK).stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True  # it could be looked into, and has no such file
+    except FileNotFoundError:
+        return folder.is_dir()  # without such a file
     except OSError:
         return False
     return True
