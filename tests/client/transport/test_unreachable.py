@@ -8,7 +8,7 @@ import socket
 import struct
 import weakref
 from contextlib import suppress
-from threading import Barrier
+from threading import Semaphore
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ import inferwire as ov
 from inferwire.transport import rpc
 from inferwire.transport.address import parse_address
 from inferwire.transport.grpc_transport import GrpcTransport
+from inferwire.transport.link import Link, Opener, Opening
 from inferwire.transport.timeouts import Timeouts
 from inferwire.transport.unreachable import why_unreachable
 
@@ -34,13 +35,30 @@ def test_no_server_is_said_in_one_sentence_that_names_the_command() -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.fixture
+def opened_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing be opened before all callers wait for it, however late one of them comes."""
+    wait, begin, waiting = Opening.session, Opener.open, Semaphore(0)
+
+    def wait_for(opening: Opening) -> Link:
+        waiting.release()
+        return wait(opening)
+
+    def begin_for_all(opener: Opener, session_id: str, opening: Opening) -> Link:
+        for _ in range(CALLERS):
+            assert waiting.acquire(timeout=LIMIT_S), "somebody waits for another one"
+        return begin(opener, session_id, opening)
+
+    monkeypatch.setattr(Opening, "session", wait_for)
+    monkeypatch.setattr(Opener, "open", begin_for_all)
+
+
+@pytest.mark.usefixtures("opened_for_all")
 def test_those_who_wait_for_a_server_together_give_it_up_together() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=2 * CALLERS) as silent, DaemonThreads() as pool:
         transport = GrpcTransport(parse_address(f"127.0.0.1:{silent.getsockname()[1]}"), Timeouts(connect_s=0.5))
-        come = Barrier(CALLERS)
 
         def call() -> ov.ServerUnavailable:
-            come.wait(LIMIT_S)
             with pytest.raises(ov.ServerUnavailable, match=r"no answer within 0\.5 s") as caught:
                 transport.devices()
             return caught.value
