@@ -15,8 +15,9 @@ from typing import IO, Any
 import numpy as np
 import openvino
 from openvino import opset13 as op
-from tests.waiting import wait_until
+from tests.waiting import LIMIT_S, wait_until
 
+from inferwire import Timeouts
 from inferwire_cli.server_process import (
     HOST,
     ServerProcess,
@@ -26,6 +27,9 @@ from inferwire_cli.server_process import (
     tail,
     wait_until_ready,
 )
+
+PATIENT = Timeouts(connect_s=LIMIT_S, socket_s=LIMIT_S)
+"""For a client whose session has to be on a socket, however long a busy machine takes to answer there."""
 
 
 def save_slow_model(repository: Path, products: int, rows: int = 1024) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from tests.system.proxy import Proxy
-from tests.system.servers import save_slow_model, serving
+from tests.system.servers import PATIENT, save_slow_model, serving
 from tests.waiting import LIMIT_S
 
 import inferwire as ov
-from inferwire.transport.address import parse_address
-from inferwire.transport.grpc_transport import GrpcTransport
-from inferwire.transport.timeouts import Timeouts
 from inferwire_cli.server_process import HOST, ServerProcess, free_ports
 
 DIGITS = Path(__file__).resolve().parents[2] / "deploy/models/digits_mlp"
@@ -187,7 +185,7 @@ def test_a_connection_cut_within_a_large_call_is_opened_again(by_grpc: Way) -> N
 
 
 def check_cut(way: Way, rows: int) -> None:
-    core = ov.Core(way.address)
+    core = ov.Core(way.address, timeouts=PATIENT)
     model = core.read_model(MODEL)
     model.reshape([rows, 64])
     compiled = core.compile_model(model, "CPU", F32)
@@ -200,8 +198,7 @@ def check_cut(way: Way, rows: int) -> None:
 
 
 def test_a_connection_that_has_gone_dark_is_noticed_and_left(way: Way) -> None:
-    timeouts = Timeouts(keepalive_s=0.5, answer_s=0.5)
-    core = ov.Core(transport=GrpcTransport(parse_address(way.address), timeouts))
+    core = ov.Core(way.address, timeouts=replace(PATIENT, keepalive_s=0.5, answer_s=2))
     compiled = core.served_model("digits_mlp")
     expected = compiled(ROW)[0]
     way.proxy.go_silent()

@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 import pytest
 from tests.system.proxy import Proxy
-from tests.system.servers import serving
+from tests.system.servers import PATIENT, serving
 from tests.waiting import LIMIT_S
 
 import inferwire as ov
@@ -46,7 +46,7 @@ def on_sockets() -> set[threading.Thread]:
 def is_on_socket(address: str) -> bool:
     """Run inferences on a server, alone and many at once, and say whether a socket carried them."""
     others = on_sockets()
-    model = ov.Core(address).served_model("digits_mlp")
+    model = ov.Core(address, timeouts=PATIENT).served_model("digits_mlp")
     expected = model(ROW)[0]
     answers: list[np.ndarray] = []
     queue = ov.AsyncInferQueue(model, 16)
@@ -115,7 +115,7 @@ def infer_until(
 def test_who_infers_one_after_the_other_takes_the_answers(
     server: ServerProcess, file: Path, way: str, use: Callable[[ov.InferRequest], None], takers: set[int]
 ) -> None:
-    core = ov.Core(server.grpc_address if way == "port" else f"unix:{file}")
+    core = ov.Core(server.grpc_address if way == "port" else f"unix:{file}", timeouts=PATIENT)
     infer_until(lambda: threading.get_ident() in takers, core.served_model("digits_mlp"), use)
 
 
@@ -126,7 +126,7 @@ def test_where_requests_come_soon_the_server_looks_for_the_next(server: ServerPr
         (seconds,) = re.findall(r"^inferwire_busy_poll_seconds_total (.+)$", text, re.MULTILINE)
         return float(seconds) > 0
 
-    infer_until(has_looked, ov.Core(server.grpc_address).served_model("digits_mlp"))
+    infer_until(has_looked, ov.Core(server.grpc_address, timeouts=PATIENT).served_model("digits_mlp"))
 
 
 def test_who_asks_for_grpc_gets_grpc(server: ServerProcess) -> None:

@@ -19,7 +19,7 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 from tests.certificates import Authority, Issued
-from tests.system.servers import log_line, started, wait_for_line
+from tests.system.servers import PATIENT, log_line, started, wait_for_line
 
 import inferwire as ov
 from inferwire_cli.server_process import ServerProcess, has_ended_within, tail
@@ -152,7 +152,7 @@ def test_a_page_of_an_origin_that_may_call(server: ServerProcess, authority: Aut
 
 def test_the_sdk(server: ServerProcess, authority: Authority, workers: int) -> None:
     address = f"grpcs://localhost:{server.grpc_port}"
-    core = ov.Core(address, api_key=KEY, root_certificates=authority.root)
+    core = ov.Core(address, api_key=KEY, root_certificates=authority.root, timeouts=PATIENT)
     before = set(threading.enumerate())
     queue = ov.AsyncInferQueue(core.served_model("digits_mlp"), 4)
     seen: list[tuple[int, ...]] = []
@@ -192,7 +192,8 @@ def test_with_keys_alone_a_session_goes_on_beside_grpc(key_file: Path) -> None:
     with started("--model-repository", str(DIGITS), "--api-key-file", str(key_file)) as (server, log):
         wait_for_line(server, log, '"ready"')
         before = set(threading.enumerate())
-        request = ov.Core(server.grpc_address, api_key=KEY).served_model("digits_mlp").create_infer_request()
+        core = ov.Core(server.grpc_address, api_key=KEY, timeouts=PATIENT)
+        request = core.served_model("digits_mlp").create_infer_request()
         assert request.infer(ROW)[0].shape == (1, 10)
         # What writes to a socket beside gRPC.
         assert "inferwire-writer" in [thread.name for thread in set(threading.enumerate()) - before]
@@ -217,7 +218,8 @@ def test_at_each_of_a_hosts_addresses_its_certificate_is_for_the_hosts_name(
         # gRPC has a resolver of its own.
         monkeypatch.setattr(socket, "getaddrinfo", resolve_two)
         before = set(threading.enumerate())
-        core = ov.Core(f"grpcs://localhost:{server.grpc_port}", root_certificates=authority.root)
+        address = f"grpcs://localhost:{server.grpc_port}"
+        core = ov.Core(address, root_certificates=authority.root, timeouts=PATIENT)
         assert core.served_model("digits_mlp")(ROW)[0].shape == (1, 10)
         assert "inferwire-writer" in [thread.name for thread in set(threading.enumerate()) - before]
 
