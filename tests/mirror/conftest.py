@@ -120,7 +120,7 @@ def _text() -> openvino.Model:
 def _slow() -> openvino.Model:
     """A model that takes seconds; no test waits for it to end."""
     data = _parameter("data", [1])
-    node = square = op.broadcast(data, op.constant(np.array([1024, 1024], np.int64)))
+    node = square = op.broadcast(data, op.constant(np.array([2048, 2048], np.int64)))
     for _ in range(100):
         node = op.tanh(op.matmul(node, square, False, False))
     return _model([data], {"out": op.reduce_max(node, op.constant(np.array([0, 1], np.int64)))})

@@ -32,7 +32,7 @@ PATIENT = Timeouts(connect_s=LIMIT_S, socket_s=LIMIT_S)
 """For a client whose session has to be on a socket, however long a busy machine takes to answer there."""
 
 
-def save_slow_model(repository: Path, products: int, rows: int = 1024) -> None:
+def save_slow_model(repository: Path, products: int, rows: int = 1024, name: str = "slow") -> None:
     """Save a model that takes long: a few milliseconds for each product of 1024 rows, and eight times that for 2048."""
     data = op.parameter([1], np.float32, name="data")
     node: Any = op.broadcast(data, op.constant(np.array([rows, rows], np.int64)))
@@ -41,7 +41,7 @@ def save_slow_model(repository: Path, products: int, rows: int = 1024) -> None:
         node = op.tanh(op.matmul(node, square, transpose_a=False, transpose_b=False))
     out = op.reduce_max(node, op.constant(np.array([0, 1], np.int64)))
     runtime: Any = openvino
-    openvino.save_model(runtime.Model([out], [data], "slow"), repository / "slow" / "1" / "slow.xml")
+    openvino.save_model(runtime.Model([out], [data], name), repository / name / "1" / f"{name}.xml")
 
 
 @contextmanager

@@ -75,10 +75,11 @@ def test_a_model_that_cannot_be_compiled_again_says_what_to_do(port: int) -> Non
         compiled(ROW)
 
 
-def test_what_a_killed_server_had_in_flight_is_run_by_its_successor(port: int, slow: Path) -> None:
+def test_what_a_killed_server_had_in_flight_is_run_by_its_successor(port: int, tmp_path: Path) -> None:
+    save_slow_model(tmp_path, products=250, rows=2048)
     core = ov.Core(f"{HOST}:{port}")
     with serving(DIGITS, port, "--allow-uploads") as server:
-        request = core.compile_model(slow, "CPU").create_infer_request()
+        request = core.compile_model(tmp_path / "slow/1/slow.xml", "CPU").create_infer_request()
         request.start_async(np.ones(1, np.float32))
         server.process.kill()
         server.process.wait(LIMIT_S)

@@ -140,7 +140,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
     for each in ("digits_mlp", "efficientnet_lite0", "silero_vad_stateful"):
         (folder / each).symlink_to(MODELS / each)
-    save_slow_model(folder, 500)
+    save_slow_model(folder, products=250, rows=2048)
     data = op.parameter([1, -1], np.float32, name="data")
     runtime: Any = openvino
     twice = runtime.Model([op.multiply(data, op.constant(np.array(2, np.float32)))], [data], "twice")

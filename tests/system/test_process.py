@@ -63,7 +63,7 @@ def start_job(server: ServerProcess) -> str:
 
 
 def test_running_work_finishes_after_sigterm_and_the_exit_code_is_0(tmp_path: Path) -> None:
-    save_slow_model(tmp_path, products=100)
+    save_slow_model(tmp_path, products=300)
     with started("--model-repository", str(tmp_path), "--grace-s", "600") as (server, log):
         wait_until_ready(server, log)
         compiled = ov.Core(server.grpc_address).served_model("slow")
@@ -166,7 +166,7 @@ def test_it_ends_once_load_balancers_had_their_time() -> None:
 
 @pytest.mark.parametrize("flags", [(), ("--workers", "2")], ids=["one process", "two"])
 def test_a_terminal_that_is_closed_lets_running_work_finish(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    save_slow_model(tmp_path, products=100)
+    save_slow_model(tmp_path, products=300)
     with started("--model-repository", str(tmp_path), "--grace-s", "600", *flags) as (server, log):
         wait_until_ready(server, log)
         request = ov.Core(server.grpc_address).served_model("slow").create_infer_request()

@@ -20,6 +20,7 @@ ONE = np.ones(1, np.float32)
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     repository = tmp_path_factory.mktemp("models")
     save_slow_model(repository, products=40)
+    save_slow_model(repository, products=250, rows=2048, name="long")
     with running_server(repository, "--slots", "1", "--max-running", "1") as running:
         yield running
 
@@ -27,6 +28,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture
 def model(server: ServerProcess) -> ov.CompiledModel:
     return ov.Core(server.grpc_address).served_model("slow")
+
+
+@pytest.fixture
+def running(server: ServerProcess) -> Iterator[ov.InferRequest]:
+    """A request that has the only slot until it is cancelled."""
+    request = ov.Core(server.grpc_address).served_model("long").create_infer_request()
+    request.start_async(ONE)
+    wait_for_load(server, 1, 0)
+    yield request
+    request.cancel()
+    with pytest.raises(ov.Cancelled):
+        request.wait()
+    wait_for_load(server, 0, 0)
 
 
 def wait_for_load(server: ServerProcess, running: int, queued: int) -> None:
@@ -40,29 +54,31 @@ def wait_for_load(server: ServerProcess, running: int, queued: int) -> None:
     wait_for(server, is_so)
 
 
-def test_the_urgent_of_those_that_wait_runs_next(server: ServerProcess, model: ov.CompiledModel) -> None:
+def test_the_urgent_of_those_that_wait_runs_next(
+    server: ServerProcess, model: ov.CompiledModel, running: ov.InferRequest
+) -> None:
     order: list[str] = []
-    requests = {name: model.create_infer_request() for name in ("running", "normal", "low", "urgent")}
+    requests = {name: model.create_infer_request() for name in ("normal", "low", "urgent")}
     requests["urgent"].scheduling = ov.Scheduling(priority=1)
     requests["low"].scheduling = ov.Scheduling(priority=-1)
-    for waiting, name in enumerate(("running", "low", "normal", "urgent")):
+    for waiting, name in enumerate(("low", "normal", "urgent"), 1):
         requests[name].set_callback(order.append, name)
         requests[name].start_async(ONE)
         wait_for_load(server, 1, waiting)
+    running.cancel()
     for request in requests.values():
         request.wait()
-    assert order == ["running", "urgent", "normal", "low"]
+    assert order == ["urgent", "normal", "low"]
 
 
-def test_what_waits_for_longer_than_its_limit_never_runs(server: ServerProcess, model: ov.CompiledModel) -> None:
-    running, limited = model.create_infer_request(), model.create_infer_request()
+def test_what_waits_for_longer_than_its_limit_never_runs(model: ov.CompiledModel, running: ov.InferRequest) -> None:
+    limited = model.create_infer_request()
     limited.scheduling = ov.Scheduling(time_limit_ms=1)
-    running.start_async(ONE)
-    wait_for_load(server, 1, 0)
     limited.start_async(ONE)
     with pytest.raises(ov.DeadlineExceeded):
         limited.wait()
-    running.wait()
+    assert not running.wait_for(0)
+    running.cancel()
     limited.scheduling = ov.Scheduling()
     assert limited.infer(ONE)[0].shape == ()
 

@@ -41,6 +41,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("digits_mlp", "silero_vad_stateful"):
         (found / name).symlink_to(MODELS / name)
     save_slow_model(found, products=30)
+    save_slow_model(found, products=250, rows=2048, name="long")
     save_scaling(found, 2)
     return found
 

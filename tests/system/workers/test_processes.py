@@ -133,7 +133,7 @@ def signal_all(server: ServerProcess, log: IO[bytes]) -> None:
 
 @pytest.mark.parametrize("to", [signal_first, signal_all])
 def test_after_a_signal_both_finish_what_runs_and_the_exit_code_is_0(temporary: Path, to: Any) -> None:
-    with slow_workers(temporary, 100) as (server, log, doors), ThreadPoolExecutor(2) as threads:
+    with slow_workers(temporary, 300) as (server, log, doors), ThreadPoolExecutor(2) as threads:
         calls = [threads.submit(door.rest, "POST", "/v2/models/slow/infer", SLOW) for door in doors]
         wait_for_running(doors[0], 2)
         to(server, log)
@@ -156,7 +156,7 @@ def begun(door: Door, path: str) -> HTTPResponse:
 
 
 def test_after_a_signal_who_waits_for_another_worker_s_job_still_hears_of_its_end(temporary: Path) -> None:
-    with slow_workers(temporary, 100) as (server, _, doors):
+    with slow_workers(temporary, 300) as (server, _, doors):
         jobs = start_jobs(doors)[::-1]
         wait_for_running(doors[0], 2)
         waits = [begun(door, f"/inferwire/v1/jobs/{job}?wait_s=60") for door, job in zip(doors, jobs, strict=True)]
@@ -171,7 +171,7 @@ def test_after_a_signal_who_waits_for_another_worker_s_job_still_hears_of_its_en
 
 
 def test_work_that_outlasts_the_grace_is_cancelled_in_both(temporary: Path) -> None:
-    with slow_workers(temporary, 300, "--grace-s", "0.1") as (server, log, doors):
+    with slow_workers(temporary, 1000, "--grace-s", "0.1") as (server, log, doors):
         start_jobs(doors)
         wait_for_running(doors[0], 2)
         server.process.terminate()
@@ -183,7 +183,7 @@ def test_work_that_outlasts_the_grace_is_cancelled_in_both(temporary: Path) -> N
 
 
 def test_a_second_signal_ends_both_at_once(temporary: Path) -> None:
-    with slow_workers(temporary, 300, "--grace-s", "600") as (server, log, doors):
+    with slow_workers(temporary, 1000, "--grace-s", "600") as (server, log, doors):
         start_jobs(doors)
         (follower,) = running_followers(server)
         with watched(follower) as has_ended:
