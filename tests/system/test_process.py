@@ -79,21 +79,6 @@ def test_running_work_finishes_after_sigterm_and_the_exit_code_is_0(tmp_path: Pa
         assert log_line(log, "stopped")["cancelled"] == 0
 
 
-def test_work_that_outlasts_the_grace_is_cancelled_and_the_exit_code_is_0(tmp_path: Path) -> None:
-    save_slow_model(tmp_path, products=250, rows=2048)
-    with started("--model-repository", str(tmp_path), "--grace-s", "0.1") as (server, log):
-        wait_until_ready(server, log)
-        request = ov.Core(server.grpc_address).served_model("slow").create_infer_request()
-        request.start_async(np.ones(1, np.float32))
-        start_job(server)
-        wait_for_running(server, 2)
-        server.process.terminate()
-        with pytest.raises(ov.ShuttingDown, match="the server is shutting down"):
-            request.wait()
-        assert server.process.wait(LIMIT_S) == 0
-        assert log_line(log, "stopped")["cancelled"] > 0
-
-
 def status_of(server: ServerProcess, path: str, body: bytes | None = None) -> int:
     try:
         with urlopen(f"http://{server.host}:{server.http_port}{path}", body) as answer:
@@ -101,6 +86,25 @@ def status_of(server: ServerProcess, path: str, body: bytes | None = None) -> in
     except HTTPError as refusal:
         with refusal:
             return refusal.code
+
+
+def test_work_that_outlasts_the_grace_is_cancelled_and_the_exit_code_is_0(tmp_path: Path) -> None:
+    save_slow_model(tmp_path, products=250, rows=2048)
+    flags = ("--model-repository", str(tmp_path), "--grace-s", "0.1")
+    with started(*flags) as (server, log), ThreadPoolExecutor(1) as threads:
+        wait_until_ready(server, log)
+        request = ov.Core(server.grpc_address).served_model("slow").create_infer_request()
+        request.start_async(np.ones(1, np.float32))
+        called = threads.submit(status_of, server, "/v2/models/slow/infer", json.dumps(SLOW_INPUT).encode())
+        wait_for_running(server, 2)
+        start_job(server)
+        server.process.terminate()
+        assert called.result(LIMIT_S) == 503
+        # It is sent once more, and until then the server may have gone.
+        with pytest.raises((ov.ShuttingDown, ov.ServerUnavailable)):
+            request.wait()
+        assert server.process.wait(LIMIT_S) == 0
+        assert log_line(log, "stopped")["cancelled"] == 3
 
 
 def test_callers_are_told_why_for_as_long_as_work_runs_after_sigterm(tmp_path: Path) -> None:
