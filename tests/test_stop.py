@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 import pytest
 import uvloop
 from structlog.testing import capture_logs
+from tests.waiting import LIMIT_S
 
 from inferwire_server.stop import stop_on_signals
 
@@ -30,7 +31,7 @@ def ignored_hang_up() -> Generator[None, None, None]:
 async def test_a_signal_asks_for_the_end_and_the_log_names_it(number: signal.Signals) -> None:
     with capture_logs() as logs, stop_on_signals() as stop:
         os.kill(os.getpid(), number)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await stop.wait()
     assert [(entry["event"], entry["signal"]) for entry in logs] == [("stopping", number.name)]
 
@@ -38,14 +39,14 @@ async def test_a_signal_asks_for_the_end_and_the_log_names_it(number: signal.Sig
 async def test_a_terminal_that_hangs_up_more_than_once_does_not_insist() -> None:
     with capture_logs() as logs, stop_on_signals() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await stop.wait()
         has_come = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, has_come.set)
         # The system delivers the pending signal with the lowest number first, and SIGHUP has the lowest of all.
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGUSR1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await has_come.wait()
         asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
     assert len(logs) == 1
@@ -63,7 +64,7 @@ async def test_what_has_been_held_back_is_heard() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     signal.raise_signal(signal.SIGTERM)  # to this thread: others, which a program has not yet, would take it
     with capture_logs() as logs, stop_on_signals() as stop:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await stop.wait()
     assert [entry["signal"] for entry in logs] == ["SIGTERM"]
 

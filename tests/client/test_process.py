@@ -30,7 +30,7 @@ entered, never = threading.Event(), threading.Event()
 
 def fork(check):
     if (child := os.fork()) == 0:
-        signal.alarm(5)
+        signal.alarm(30)
         os._exit(7 if check() else 1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
@@ -52,7 +52,7 @@ FORKS = {
             ran = threading.Event()
             threads.run(ran.set)
             with threads.blocking():
-                return ran.wait(5) and repr(threads) == "<CallbackThreads: 0 waiting, 2 threads>"
+                return ran.wait(20) and repr(threads) == "<CallbackThreads: 0 waiting, 2 threads>"
 
         def callback():
             entered.set()
@@ -77,7 +77,7 @@ FORKS = {
 
         def run_in_child():
             threads.run(ran.set)
-            return ran.wait(5)
+            return ran.wait(20)
 
         status = fork(run_in_child)
         """,
@@ -118,7 +118,7 @@ FORKS = {
 
         def send_in_child():
             retries.put(third)
-            return done.wait(5) and sent == [2]
+            return done.wait(20) and sent == [2]
 
         with retries._lock:
             status = fork(send_in_child)

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 from tests.engine.conftest import no_new_threads
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -265,7 +265,7 @@ def test_states_that_go_after_the_loop_has_ended_are_no_error(monkeypatch: pytes
     gate.open()
     for thread in threading.enumerate():
         if thread.name.startswith("free-CPU"):
-            thread.join(10.0)
+            thread.join(LIMIT_S)
     assert raised == []
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -30,7 +31,7 @@ def test_a_closed_gate_holds_inferences_until_it_opens() -> None:
         model.gate.wait_held(2)
         assert not any(future.done() for future in running)
         model.gate.open()
-        assert [future.result(10.0) for future in running] == [(ROW,), (ROW,)]
+        assert [future.result(LIMIT_S) for future in running] == [(ROW,), (ROW,)]
     model.gate.wait_held(0)
 
 
@@ -42,7 +43,7 @@ def test_a_held_inference_is_cancelled_and_its_slot_runs_again() -> None:
         model.gate.wait_held(1)
         slot.cancel()
         with pytest.raises(ServingError) as caught:
-            running.result(10.0)
+            running.result(LIMIT_S)
         assert caught.value.code is Code.CANCELLED
     model.gate.open()
     assert slot.run([ROW], [0]) == (ROW,)
@@ -56,7 +57,7 @@ def test_a_model_that_cannot_cancel_runs_on() -> None:
         model.gate.wait_held(1)
         slot.cancel()
         model.gate.open()
-        assert running.result(10.0) == (ROW,)
+        assert running.result(LIMIT_S) == (ROW,)
 
 
 def test_a_cancel_on_an_idle_slot_does_not_stick() -> None:

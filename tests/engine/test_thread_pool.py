@@ -8,6 +8,7 @@ from weakref import ref
 
 import pytest
 from tests.engine.conftest import no_new_threads
+from tests.waiting import LIMIT_S
 
 from inferwire_server.engine.thread_pool import NoThread, ThreadPool
 
@@ -18,14 +19,14 @@ def names(threads: ThreadPool, calls: int) -> set[str]:
 
     def call() -> None:
         seen.put(threading.current_thread().name)
-        meeting.wait(10.0)
+        meeting.wait(LIMIT_S)
 
     for _ in range(calls):
         threads.run(call)
-    meeting.wait(10.0)
+    meeting.wait(LIMIT_S)
     for _ in range(calls):
         threads.done()
-    return {seen.get(timeout=10.0) for _ in range(calls)}
+    return {seen.get(timeout=LIMIT_S) for _ in range(calls)}
 
 
 def alive(name: str) -> list[threading.Thread]:
@@ -55,7 +56,7 @@ def test_closing_ends_them_after_their_calls() -> None:
     threads.run(lambda: results.put("done"))
     threads.close()
     for worker in workers:
-        worker.join(10.0)
+        worker.join(LIMIT_S)
     assert results.get_nowait() == "done"
     assert alive("closed") == []
 
@@ -71,12 +72,12 @@ def test_a_call_that_no_thread_can_run_is_refused_and_counts_for_nothing() -> No
 
 def test_where_no_more_can_be_started_a_call_waits_for_one_of_the_others() -> None:
     threads, gate, results = ThreadPool("few"), threading.Event(), SimpleQueue[bool]()
-    threads.run(lambda: results.put(gate.wait(10.0)))
+    threads.run(lambda: results.put(gate.wait(LIMIT_S)))
     with no_new_threads():
         threads.run(lambda: results.put(gate.is_set()))
     assert repr(threads) == "<ThreadPool few: 2/1 busy>"
     gate.set()
-    assert [results.get(timeout=10.0) for _ in range(2)] == [True, True]
+    assert [results.get(timeout=LIMIT_S) for _ in range(2)] == [True, True]
     for _ in range(2):
         threads.done()
     assert names(threads, 2) == {"few-0", "few-1"}
@@ -97,5 +98,5 @@ def test_an_idle_thread_holds_nothing_of_its_last_call() -> None:
     threads.run(held)
     threads.done()
     del held
-    assert gone.wait(10.0), f"{watch()} is kept"
+    assert gone.wait(LIMIT_S), f"{watch()} is kept"
     threads.close()

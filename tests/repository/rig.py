@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -117,7 +118,7 @@ async def settled(rig: Rig, states: dict[str, str]) -> None:
     """Wait until the catalogue has these states."""
     changed = asyncio.Event()
     rig.catalogue.subscribe(changed.set)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while rig.states() != states:
             await changed.wait()
             changed.clear()

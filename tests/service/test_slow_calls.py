@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.properties import Properties, PropertyValue
 from inferwire_server.composition import compose
@@ -80,7 +81,7 @@ async def test_metrics_do_not_wait_for_what_clients_ask_the_runtime(
         try:
             asking = [asyncio.ensure_future(call(server.services)) for _ in range(AT_ONCE)]
             await asyncio.sleep(0)  # each has begun, or waits for a thread
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(LIMIT_S):
                 assert b"inferwire_" in await server.metrics.text()
             await asyncio.to_thread(gate.wait_held, CLIENTS_AT_ONCE)
         finally:

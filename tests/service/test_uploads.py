@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -209,7 +209,7 @@ async def test_neither_served_models_nor_short_calls_wait_for_what_clients_compi
         compilations = [uploads.compile(session, SOURCE, Compilation("CPU")) for _ in range(AT_ONCE)]
         compiling = [asyncio.ensure_future(compilation) for compilation in compilations]
         await asyncio.to_thread(opening.wait_held, CLIENTS_AT_ONCE)
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(LIMIT_S):
             await server.loader.load("m")
             await uploads.read(session, SOURCE)
             await uploads.query(session, SOURCE, Compilation("CPU"))

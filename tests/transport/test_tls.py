@@ -31,7 +31,7 @@ from tests.certificates import Authority, Issued
 from tests.plain_http import plain_client
 from tests.transport.key_kinds import KEYS_FOR_GRPC, OTHER_KEYS, PrivateKey, certificate_for
 from tests.transport.session.carriers import GrpcStream, SocketStream
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 from tritonclient.grpc.aio import InferenceServerClient, InferInput
 
 from inferwire_proto import frames
@@ -126,7 +126,7 @@ async def test_nothing_is_said_without_tls_but_that_it_is_needed(servers: Socket
     async with grpc.aio.insecure_channel(f"127.0.0.1:{servers.grpc.port}") as channel:
         call: Any = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call(b"", timeout=10)
+            await call(b"", timeout=LIMIT_S)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 

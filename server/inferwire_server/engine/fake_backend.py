@@ -85,7 +85,7 @@ class Gate:
             self._held -= 1
             self._changed.notify_all()
 
-    def wait_held(self, count: int, timeout_s: float = 10.0) -> None:
+    def wait_held(self, count: int, timeout_s: float = 60.0) -> None:
         """Wait until this many inferences are held.
 
         Raises:

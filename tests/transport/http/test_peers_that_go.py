@@ -23,7 +23,7 @@ from tests.transport.http.connections import (
     connect,
     is_gone,
 )
-from tests.waiting import a_turn, until
+from tests.waiting import LIMIT_S, a_turn, until
 
 from inferwire_server.transport.http.bodies import read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
@@ -111,7 +111,7 @@ async def ask_and_leave(
     if resets:
         reset_when_closed(writer)
     writer.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         await ended.wait()
 
 
@@ -199,7 +199,7 @@ async def heard_after_end(server: HttpServer, requests: bytes) -> bytes:
     reader, writer = await connect(server)
     writer.write(requests)
     writer.write_eof()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         heard = await reader.read()
     writer.close()
     return heard

@@ -18,7 +18,7 @@ from tests.ipv6 import NEEDS_IPV6
 from tests.plain_http import plain_client
 from tests.transport.http2.socket_peer import MUCH
 from tests.transport.rest.conftest import Rest, X, sentence
-from tests.waiting import until
+from tests.waiting import LIMIT_S, until
 
 from inferwire_proto.errors import Code
 from inferwire_server.transport.http.cycle import GATHERED_BODY
@@ -181,7 +181,7 @@ async def test_a_drain_lets_calls_in_flight_finish_and_turns_new_ones_away(rest:
     running = asyncio.ensure_future(rest.infer("gated", X))
     await held(rest)
     draining = asyncio.ensure_future(rest.server.drain(30))
-    async with plain_client() as other, asyncio.timeout(10):
+    async with plain_client() as other, asyncio.timeout(LIMIT_S):
         while await accepts(other, rest):
             pass
     assert not draining.done()

@@ -12,6 +12,7 @@ import orjson
 import pytest
 from tests.busy_gil_thread import occupied
 from tests.transport.rest.conftest import Rest, X, sentence, tensor
+from tests.waiting import LIMIT_S
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -115,7 +116,7 @@ async def test_long_json_is_answered_while_more_models_are_opened_than_there_are
     load = partial(rest.composition.engine.load, Source(Path("opening.onnx")), ModelOptions("opening"))
     loads = [asyncio.ensure_future(load()) for _ in range(AT_ONCE + 1)]
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             await asyncio.to_thread(model.gate.wait_held, AT_ONCE)
             answer = await rest.infer("echo", tensor("x", "FP32", [10_000, 4], [0.5] * 40_000))
         assert answer.status_code == 200

@@ -397,7 +397,7 @@ async def test_priority_1_goes_before_2_and_both_before_none(channel: grpc.aio.C
 
 async def test_a_deadline_frees_the_slot(channel: grpc.aio.Channel, models: Models) -> None:
     await channel.channel_ready()
-    call = asyncio.ensure_future(infer(channel, request("slow"), timeout=1))
+    call = asyncio.ensure_future(infer(channel, request("slow"), timeout=3))
     await asyncio.to_thread(models["slow"].gate.wait_held, 1)
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await call

@@ -89,7 +89,7 @@ async def test_a_large_tensor_comes_back_whole(client: Client) -> None:
 
 async def test_a_deadline_cancels_the_inference(client: Client, models: Models) -> None:
     gate = models["slow"].gate
-    call = client("InferenceService.Infer", infer_request("slow"), timeout=1)
+    call = client("InferenceService.Infer", infer_request("slow"), timeout=3)
     await asyncio.to_thread(gate.wait_held, 1)
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await call

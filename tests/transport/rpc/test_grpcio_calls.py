@@ -342,7 +342,7 @@ async def test_a_call_that_runs_too_long_is_cancelled() -> None:
     held = Held()
     async with called(Method(held)) as channel:
         await channel.channel_ready()
-        error = await failure(unary(channel, timeout=1))
+        error = await failure(unary(channel, timeout=3))
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         assert held.begun.is_set()
         await held.cancelled.wait()
@@ -361,7 +361,7 @@ async def test_a_stream_that_is_open_too_long_is_cancelled() -> None:
 
     async with called(Method(endless, takes_stream=True)) as channel:
         await channel.channel_ready()
-        call = stream(channel, timeout=1)
+        call = stream(channel, timeout=3)
         await call.write(b"1")
         assert await call.read() == b"1"
         assert await call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
