@@ -24,6 +24,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# Files that tests write are for users without rights, too, where it is not said otherwise.
+os.umask(0o022)
+
 # No test checks how long something takes, and on a busy machine any may take long.
 settings.register_profile("untimed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
