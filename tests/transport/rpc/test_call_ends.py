@@ -24,6 +24,8 @@ from inferwire_server.transport.rpc.methods import Method
 CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE = 1, 4, 14
 IDLE = "<Dispatcher: 1 methods, 0 calls>"
 SOON = {b"grpc-timeout": b"20m"}
+AS_IT_RUNS = {b"grpc-timeout": b"500m"}
+"""Late enough for a call to have begun by then, also on a busy machine."""
 AT_ONCE = {b"grpc-timeout": b"1n"}
 LATE = {b"grpc-timeout": b"1H"}
 MUCH = bytes(2 * frames.DEFAULT_WINDOW)
@@ -82,7 +84,7 @@ async def test_a_call_whose_message_is_not_whole_in_time_has_its_deadline_exceed
 @pytest.mark.parametrize("kind", ["one", "many"])
 async def test_a_call_that_runs_too_long_is_cancelled_and_has_its_deadline_exceeded(held: Held, kind: str) -> None:
     peer = peers(held)[kind]
-    number = peer.begin(SOON, framed(b"hello"), end=kind == "one")
+    number = peer.begin(AS_IT_RUNS, framed(b"hello"), end=kind == "one")
     told = await peer.end_of(number)
     assert (told.status, told.details) == (DEADLINE_EXCEEDED, "Deadline Exceeded")
     assert (held.begun, held.cancelled) == ([b"hello"], 1)
@@ -108,7 +110,7 @@ async def test_the_deadline_holds_while_a_call_waits_to_write(held: Held) -> Non
 
     peer = RawPeer(Method(writing))
     peer.takes_data = False
-    number = peer.begin(SOON, framed(b""), end=True)
+    number = peer.begin(AS_IT_RUNS, framed(b""), end=True)
     await held.has_begun()
     await until(lambda: peer.running == IDLE)
     peer.take(number, 1 << 20)
@@ -122,7 +124,7 @@ async def test_an_answer_that_its_caller_does_not_take_in_time_is_given_up() -> 
 
     peer = RawPeer(Method(long))
     peer.takes_data = False
-    number = peer.begin(SOON, framed(b""), end=True)
+    number = peer.begin(AS_IT_RUNS, framed(b""), end=True)
     told = await peer.end_of(number)
     assert (told.reset, told.trailers, peer.running) == (ErrorCodes.CANCEL, {}, IDLE)
     assert not peer.connection.streams.open
@@ -225,7 +227,7 @@ async def test_what_a_call_gives_although_its_time_is_up_is_its_answer() -> None
             return b"late"
         raise AssertionError
 
-    told = await RawPeer(Method(stubborn)).answered(SOON, framed(b""))
+    told = await RawPeer(Method(stubborn)).answered(AS_IT_RUNS, framed(b""))
     assert told.data == framed(b"late")
 
 
@@ -340,7 +342,7 @@ async def test_a_call_is_cancelled_once_and_may_end_in_peace() -> None:
             has_ended.set()
 
     peer = RawPeer(Method(tidy))
-    number = peer.begin(SOON, framed(b""), end=True)
+    number = peer.begin(AS_IT_RUNS, framed(b""), end=True)
     await is_ending.wait()
     # Its caller's time is up as well.
     peer.reset(number)
