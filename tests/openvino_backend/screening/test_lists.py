@@ -11,6 +11,7 @@ import openvino
 import pytest
 from openvino import opset13
 from openvino.utils.node_factory import NodeFactory
+from tests.openvino_backend.own_process import run_apart
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_server.core.model_options import ModelOptions, Source
@@ -91,6 +92,55 @@ def test_a_sequence_of_no_length_is_at_its_end(tmp_path: Path) -> None:
 
     np.testing.assert_array_equal(found([[1, 2], [3, 4]], 2, 2), [[1, 2], [3, 4]])
     np.testing.assert_array_equal(found([[5, 6], [7, 8]], 0, 1), [[9, 6], [9, 9]])
+
+
+SCATTERED = np.array([[x, x, x + 9, x + 9] for x in (0, 2, 20, 40)], np.float32)
+
+
+def chosen_regions(scores: Any, **settings: Any) -> Sequence[Any]:
+    """Choose from four regions, of which the first two overlap, in each of two images."""
+    regions = op.constant(np.stack([SCATTERED, SCATTERED]))
+    common = {"score_threshold": 0.2, "background_class": 0, "nms_top_k": -1, "keep_top_k": -1}
+    return made("opset8", "MatrixNms", [regions, scores], common | settings).outputs()
+
+
+@pytest.mark.parametrize(("score", "post_threshold"), [(0.1, 0.0), (0.9, 1.0)])
+def test_images_in_which_nothing_is_found_have_a_number_each(
+    score: float, post_threshold: float, tmp_path: Path
+) -> None:
+    scores = op.parameter([2, 3, 4], np.float32)
+    *_, numbers = chosen_regions(scores, post_threshold=post_threshold)
+    model = make([op.result(op.convert(numbers, "f32"))], [scores], "m")
+    openvino.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+    found = run_apart(tmp_path / "model.xml", np.full((2, 3, 4), score, np.float32))
+    np.testing.assert_array_equal(found, [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("across", "kind", "places"),
+    [
+        (False, "score", [1, 2, 2, 6]),
+        (True, "score", [1, 6, 2, 2]),
+        (True, "classid", [1, 2, 6, 2]),
+    ],
+)
+def test_regions_that_are_found_stay_in_their_order(
+    across: bool, kind: str, places: Sequence[int], tmp_path: Path
+) -> None:
+    scores = op.parameter([-1, -1, 4], np.float32)
+    settings = {"sort_result_across_batch": across, "sort_result_type": kind, "output_type": "i32"}
+    chosen, indices, numbers = chosen_regions(scores, **settings)
+    given = np.zeros((2, 3, 4), np.float32)
+    given[:, 0] = 1  # the background
+    given[0, 1, 1:3] = 0.9, 0.5
+    given[0, 2, 2], given[1, 1, 2] = 0.3, 0.8
+    outputs = [op.convert(indices, "f32"), op.convert(numbers, "f32"), chosen]
+    listed = op.concat([op.reshape(each, np.array([-1]), False) for each in outputs], 0)
+    model = make([op.result(listed)], [scores], "m")
+    openvino.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+    found = run_apart(tmp_path / "model.xml", given)
+    np.testing.assert_array_equal(found[:6], [*places, 3, 1])
+    np.testing.assert_allclose(found[6:].reshape(4, 6)[:, 2:], SCATTERED[np.array(places) % 4])
 
 
 @pytest.mark.parametrize("count", [3, 4])

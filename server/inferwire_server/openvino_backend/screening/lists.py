@@ -17,6 +17,9 @@ op: Any = opset13
 _BEHIND_ALL = -np.inf
 """The score of a region that comes behind all others."""
 
+_BEFORE_ALL = np.inf
+"""The score of one that is found whatever the thresholds are."""
+
 
 def fill_what_is_left(model: Any) -> None:
     """Have lists that are shorter than what there is room for end in zeros, or in the token that says so.
@@ -30,6 +33,17 @@ def fill_what_is_left(model: Any) -> None:
             _clear_scores(node)
         elif node.get_type_name() == "GatherTree":
             _end_what_has_no_length(node)
+
+
+def find_something(model: Any) -> None:
+    """Have MatrixNms choose from one image more, in which each class is found, and drop what it found there.
+
+    As of OpenVINO 2026.4 the CPU plugin makes no room for how many were found in each image if there are none in any,
+    and writes the numbers all the same: past its memory's end, which ends the process.
+    """
+    for node in [*nodes(model)]:
+        if node.get_type_name() == "MatrixNms":
+            _add_image(node)
 
 
 def _add_regions(best: Any) -> None:
@@ -63,6 +77,27 @@ def _end_what_has_no_length(tree: Any) -> None:
     targets = tree.output(0).get_target_inputs()
     has_none = op.unsqueeze(op.less(lengths, _of_type(1, lengths)), np.array([0, 2]))
     lead(targets, op.select(has_none, end, tree).output(0))
+
+
+def _add_image(choosing: Any) -> None:
+    boxes, scores = choosing.input_values()
+    images, classes, count = op.split(op.shape_of(scores), np.int64(0), 3).outputs()
+    one = np.array([1])
+    found = op.broadcast(_of_type(_BEFORE_ALL, scores), op.concat([one, classes, one], 0))
+    others = op.concat([np.array([0, 0]), op.subtract(count, one)], 0)
+    more = op.pad(found, np.zeros(3, np.int64), others, "constant", _of_type(_BEHIND_ALL, scores))
+    targets = [output.get_target_inputs() for output in choosing.outputs()]
+    choosing.input(1).replace_source_output(op.concat([scores, more], 0).output(0))
+    more = op.pad(boxes, np.zeros(3, np.int64), np.array([1, 0, 0]), "constant", _of_type(0, boxes))
+    choosing.input(0).replace_source_output(more.output(0))
+    choosing.validate_and_infer_types()
+
+    chosen, places, numbers = choosing.outputs()
+    flat = op.convert(op.reshape(places, np.array([-1]), False), "i64")
+    own = op.squeeze(op.non_zero(op.less(flat, op.multiply(images, count))), np.array([0]))
+    for output, users in zip((chosen, places), targets, strict=False):
+        lead(users, op.gather(output, own, np.int64(0)).output(0))
+    lead(targets[-1], op.slice(numbers, np.array([0]), images, one).output(0))
 
 
 def _of_type(value: float, like: Any) -> Any:

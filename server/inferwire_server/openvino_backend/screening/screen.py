@@ -14,7 +14,7 @@ from inferwire_server.openvino_backend.screening.conversions import part_inputs_
 from inferwire_server.openvino_backend.screening.first_values import begin_states
 from inferwire_server.openvino_backend.screening.gathers import gather_from_one_batch
 from inferwire_server.openvino_backend.screening.layers import hold_to_widths, part_gated_layers
-from inferwire_server.openvino_backend.screening.lists import fill_what_is_left
+from inferwire_server.openvino_backend.screening.lists import fill_what_is_left, find_something
 from inferwire_server.openvino_backend.screening.loops import (
     copy_what_bodies_give,
     empty_what_no_turn_gives,
@@ -36,6 +36,7 @@ _STEPS: tuple[Callable[[Any], None], ...] = (
     mend_quantized_layers,
     gather_from_one_batch,
     fill_what_is_left,
+    find_something,
     part_gated_layers,
     hold_to_widths,
 )
