@@ -272,3 +272,18 @@ def test_what_a_loop_gives_is_read_where_it_is_in_bf16(tmp_path: Path) -> None:
         (found,) = slot.run([sent("f32", content)], [0])
         faded = (0.5 ** np.arange(length)[::-1]) @ (content[0] @ inner.T)
         np.testing.assert_allclose(read(found), np.broadcast_to(faded @ outer.T, (1, 4, 16)), atol=0.05)
+
+
+def test_a_branch_gives_an_empty_list_where_that_was_read_as_a_number(tmp_path: Path) -> None:
+    data, inside = op.parameter([-1], np.float32), op.parameter([-1], np.float32)
+    nothing = make([op.result(op.constant(np.int64(0)))], [])
+    places = make([op.result(op.squeeze(op.non_zero(inside), np.array([0])))], [inside])
+    branch = op.if_op(op.less(op.reduce_max(data, np.int64(0)), np.float32(0)).output(0))
+    branch.set_then_body(nothing)
+    branch.set_else_body(places)
+    branch.set_input(data.output(0), None, inside)
+    found = branch.set_output(nothing.results[0], places.results[0])
+    slot = compiled([op.gather(data, found, np.int64(0))], [data], tmp_path / "model.xml").create_slot()
+    for values, expected in (([2, 0, 3], [2, 3]), ([-1, -2], []), ([4], [4])):
+        (tensor,) = slot.run([sent("f32", np.array(values, np.float32))], [0])
+        np.testing.assert_array_equal(read(tensor), expected)

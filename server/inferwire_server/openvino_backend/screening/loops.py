@@ -60,6 +60,24 @@ def empty_what_no_turn_gives(model: Any) -> None:
             lead(given.get_target_inputs(), _given_if(takes_one, given))
 
 
+def empty_what_is_read_as_zero(model: Any) -> None:
+    """Have a branch that gives the number 0 where the other gives a list give an empty list.
+
+    As of OpenVINO 2026.4 an empty list in a branch is read from ONNX as the number 0. torchvision's detectors have one
+    for where nothing is found: they then take the first region of none, which is what others left there.
+    """
+    branches = [node for node in nodes(model) if node.get_type_name() == "If"]
+    for branch in branches:
+        pairs = zip(_results_of(branch, 0), _results_of(branch, 1), strict=True)
+        for one, other in (ordered for pair in pairs for ordered in (pair, pair[::-1])):
+            number = one.input_value(0)
+            if _is_zero(number.get_node()) and other.get_output_partial_shape(0).rank == 1:
+                empty = op.constant(np.zeros(0), dtype=number.get_element_type())
+                lead([one.input(0)], empty.output(0))
+    if branches:
+        model.validate_nodes_and_infer_types()
+
+
 def copy_what_bodies_give(model: Any) -> None:
     """Have what a loop or a branch gives in a dynamic shape copied for whatever uses it but the model's results.
 
@@ -78,6 +96,17 @@ def copy_what_bodies_give(model: Any) -> None:
                 is_string = given.get_element_type().get_type_name() == "string"
                 if targets and given.get_partial_shape().is_dynamic and not is_string:
                     lead(targets, _copy(given))
+
+
+def _results_of(branch: Any, at: int) -> list[Any]:
+    """Give the results of one of a branch's bodies, in the order of the branch's outputs."""
+    body = (branch.get_then_body, branch.get_else_body)[at]()
+    described = sorted(branch.get_output_descriptions(at), key=lambda each: each.output_index)
+    return [body.results[each.body_value_index] for each in described]
+
+
+def _is_zero(node: Any) -> bool:
+    return node.get_type_name() == "Constant" and not len(node.get_output_shape(0)) and not node.data.any()
 
 
 def _copy(given: Any) -> Any:

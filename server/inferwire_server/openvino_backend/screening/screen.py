@@ -17,6 +17,7 @@ from inferwire_server.openvino_backend.screening.layers import hold_to_widths, p
 from inferwire_server.openvino_backend.screening.lists import fill_what_is_left, find_something
 from inferwire_server.openvino_backend.screening.loops import (
     copy_what_bodies_give,
+    empty_what_is_read_as_zero,
     empty_what_no_turn_gives,
     leave_first_shapes_open,
 )
@@ -32,6 +33,7 @@ _STEPS: tuple[Callable[[Any], None], ...] = (
     mask_attention,
     leave_first_shapes_open,
     empty_what_no_turn_gives,
+    empty_what_is_read_as_zero,
     copy_what_bodies_give,
     mend_quantized_layers,
     gather_from_one_batch,
