@@ -23,6 +23,11 @@ def _bodies(node: Any) -> tuple[Any, ...]:
     return (node.get_function(),) if kind in LOOPS else ()
 
 
+def sources(node: Any) -> list[Any]:
+    """Give the nodes that a node takes something from."""
+    return [value.get_node() for value in node.input_values()]
+
+
 def lead(targets: Any, source: Any) -> None:
     """Have inputs of nodes take another output. The names of a model's outputs are their results' own."""
     for target in targets:
@@ -39,5 +44,5 @@ def is_of_shapes(node: Any) -> bool:
             return False
         if kind != "ShapeOf" and name not in seen:
             seen.add(name)
-            ahead += [value.get_node() for value in node.input_values()]
+            ahead += sources(node)
     return True

@@ -287,3 +287,17 @@ def test_a_branch_gives_an_empty_list_where_that_was_read_as_a_number(tmp_path: 
     for values, expected in (([2, 0, 3], [2, 3]), ([-1, -2], []), ([4], [4])):
         (tensor,) = slot.run([sent("f32", np.array(values, np.float32))], [0])
         np.testing.assert_array_equal(read(tensor), expected)
+
+
+def test_a_branch_gives_another_number_where_it_has_one(tmp_path: Path) -> None:
+    data, inside = op.parameter([-1], np.float32), op.parameter([-1], np.float32)
+    number, itself = make([op.result(op.constant(np.float32(0)))], []), make([op.result(inside)], [inside])
+    branch = op.if_op(op.less(op.reduce_max(data, np.int64(0)), np.float32(0)).output(0))
+    branch.set_then_body(number)
+    branch.set_else_body(itself)
+    branch.set_input(data.output(0), None, inside)
+    chosen = branch.set_output(number.results[0], itself.results[0])
+    slot = compiled([chosen], [data], tmp_path / "model.xml").create_slot()
+    for values, expected in (([2, 3], [2, 3]), ([-1, -2], [0])):
+        (tensor,) = slot.run([sent("f32", np.array(values, np.float32))], [0])
+        np.testing.assert_array_equal(read(tensor), np.array(expected, np.float32), strict=True)

@@ -14,7 +14,7 @@ import openvino as ov
 from openvino import opset6, opset13
 from openvino.op.util import Variable, VariableInfo
 
-from inferwire_server.openvino_backend.edges import LOOPS, lead, nodes
+from inferwire_server.openvino_backend.edges import LOOPS, lead, nodes, sources
 
 op: Any = opset13
 make: Any = ov.Model
@@ -76,7 +76,7 @@ def _slow(model: Any) -> set[str]:
     slow, apart = set[str](), set[str]()
     for node in model.get_ordered_ops():
         kind, name = node.get_type_name(), node.get_name()
-        before = {source.get_name() for source in _sources(node)}
+        before = {source.get_name() for source in sources(node)}
         if kind in _KEPT_APART or not before.isdisjoint(apart):
             apart.add(name)
         elif kind == "MatMul" or not before.isdisjoint(slow):
@@ -144,12 +144,8 @@ def _behind(values: Iterable[Any]) -> list[Any]:
         node = ahead.pop()
         if node.get_name() not in found:
             found[node.get_name()] = node
-            ahead += _sources(node)
+            ahead += sources(node)
     return list(found.values())
-
-
-def _sources(node: Any) -> list[Any]:
-    return [value.get_node() for value in node.input_values()]
 
 
 def _is_always_empty(value: Any) -> bool:
@@ -169,7 +165,7 @@ class _Origins:
         ahead = [value.get_node()]
         while ahead:
             node = ahead[-1]
-            before = [each for each in _sources(node) if each.get_name() not in self._of_nodes]
+            before = [each for each in sources(node) if each.get_name() not in self._of_nodes]
             if before:
                 ahead += before
             else:

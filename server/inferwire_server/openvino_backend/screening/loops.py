@@ -61,20 +61,15 @@ def empty_what_no_turn_gives(model: Any) -> None:
 
 
 def empty_what_is_read_as_zero(model: Any) -> None:
-    """Have a branch that gives the number 0 where the other gives a list give an empty list.
+    """Have a branch that gives the whole number 0 where the other gives a list of them give an empty list.
 
     As of OpenVINO 2026.4 an empty list in a branch is read from ONNX as the number 0. torchvision's detectors have one
     for where nothing is found: they then take the first region of none, which is what others left there.
     """
-    branches = [node for node in nodes(model) if node.get_type_name() == "If"]
-    for branch in branches:
-        pairs = zip(_results_of(branch, 0), _results_of(branch, 1), strict=True)
-        for one, other in (ordered for pair in pairs for ordered in (pair, pair[::-1])):
-            number = one.input_value(0)
-            if _is_zero(number.get_node()) and other.get_output_partial_shape(0).rank == 1:
-                empty = op.constant(np.zeros(0), dtype=number.get_element_type())
-                lead([one.input(0)], empty.output(0))
-    if branches:
+    zeros = [result for node in nodes(model) if node.get_type_name() == "If" for result in _zeros_beside_lists(node)]
+    for result in zeros:
+        result.input(0).replace_source_output(op.constant(np.zeros(0, np.int64)).output(0))
+    if zeros:
         model.validate_nodes_and_infer_types()
 
 
@@ -98,6 +93,14 @@ def copy_what_bodies_give(model: Any) -> None:
                     lead(targets, _copy(given))
 
 
+def _zeros_beside_lists(branch: Any) -> Iterator[Any]:
+    """Give the results of a branch's bodies that are the number 0 where the other body's are lists."""
+    for pair in zip(_results_of(branch, 0), _results_of(branch, 1), strict=True):
+        for one, other in (pair, pair[::-1]):
+            if _is_zero(one.input_value(0).get_node()) and other.get_output_partial_shape(0).rank == 1:
+                yield one
+
+
 def _results_of(branch: Any, at: int) -> list[Any]:
     """Give the results of one of a branch's bodies, in the order of the branch's outputs."""
     body = (branch.get_then_body, branch.get_else_body)[at]()
@@ -106,7 +109,9 @@ def _results_of(branch: Any, at: int) -> list[Any]:
 
 
 def _is_zero(node: Any) -> bool:
-    return node.get_type_name() == "Constant" and not len(node.get_output_shape(0)) and not node.data.any()
+    if node.get_type_name() != "Constant" or node.get_element_type().get_type_name() != "i64":
+        return False
+    return not len(node.get_output_shape(0)) and not node.data.any()
 
 
 def _copy(given: Any) -> Any:

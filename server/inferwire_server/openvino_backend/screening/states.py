@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from openvino import opset13
 
-from inferwire_server.openvino_backend.edges import lead
+from inferwire_server.openvino_backend.edges import lead, sources
 
 op: Any = opset13
 
@@ -63,16 +63,12 @@ def _variable(node: Any) -> str:
     return node.get_attributes()["variable_id"]
 
 
-def _sources(node: Any) -> list[Any]:
-    return [value.get_node() for value in node.input_values()]
-
-
 def _states_behind(model: Any, bits: Mapping[str, int]) -> dict[str, int]:
     """Say of each node from which states it is computed, each of which has a bit."""
     behind: dict[str, int] = {}
     for node in model.get_ordered_ops():
         name = node.get_name()
         behind[name] = bits.get(name, 0)
-        for source in _sources(node):
+        for source in sources(node):
             behind[name] |= behind[source.get_name()]
     return behind
