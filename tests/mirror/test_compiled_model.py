@@ -125,7 +125,7 @@ def test_properties_of_the_device_that_batch_runs_on(runtime: Any, models: dict[
 
 
 def test_batch_says_all_that_its_device_does(runtime: Any, models: dict[str, Path]) -> None:
-    config = {"PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False, "CPU_DENORMALS_OPTIMIZATION": True}
+    config = {"PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False, "ENABLE_HYPER_THREADING": False}
     compiled = runtime.core.compile_model(models["relu"], "BATCH:CPU(4)", config)
     ((device, below),) = compiled.get_property("DEVICE_PROPERTIES").items()
     assert device == "CPU"
