@@ -19,7 +19,8 @@ def readable_properties(compiled: ov.CompiledModel) -> Properties:
     """Read a model's properties; those that cannot be read are left out."""
     values: dict[str, PropertyValue] = {}
     listed = compiled.get_property("SUPPORTED_PROPERTIES")
-    for name in (*listed, *_NOT_LISTED, *(_of_batched_device(compiled) if "AUTO_BATCH_TIMEOUT" in listed else ())):
+    below = _of_batched_device(compiled) if "AUTO_BATCH_TIMEOUT" in listed else ()
+    for name in (*listed, *_NOT_LISTED, *below):
         try:
             values[name] = property_value(compiled.get_property(name))
         except RuntimeError:
