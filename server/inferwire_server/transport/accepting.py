@@ -154,14 +154,24 @@ async def _begins_tls(connection: socket.socket) -> bool:
     Raises:
         OSError: The peer is gone, or has said nothing for too long. The connection is then closed.
     """
+    try:
+        await readable(connection, _FIRST_BYTE_S)
+        return connection.recv(1, socket.MSG_PEEK) in (_HANDSHAKE, b"")
+    except BaseException:
+        connection.close()
+        raise
+
+
+async def readable(connection: socket.socket, limit_s: float) -> None:
+    """Wait until something has come on a connection, or its peer is gone.
+
+    Raises:
+        TimeoutError: Neither within the limit.
+    """
     loop, has_come = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(connection, has_come.set)
     try:
-        async with asyncio.timeout(_FIRST_BYTE_S):
+        async with asyncio.timeout(limit_s):
             await has_come.wait()
+    finally:
         loop.remove_reader(connection)
-        return connection.recv(1, socket.MSG_PEEK) in (_HANDSHAKE, b"")
-    except BaseException:
-        loop.remove_reader(connection)
-        connection.close()
-        raise

@@ -19,7 +19,7 @@ from inferwire_proto.errors import Code
 from inferwire_proto.frames import OPENING_BYTES
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.transport.accepting import Accepting
+from inferwire_server.transport.accepting import Accepting, readable
 from inferwire_server.transport.protocol_switch import TakeOver
 from inferwire_server.transport.session.socket_session import Give
 
@@ -49,35 +49,29 @@ async def taking_connections(crew: Crew, take_over: TakeOver, limit_s: float = L
 
 async def _receive(take_over: TakeOver, limit_s: float, visitor: socket.socket) -> None:
     """Receive a connection from a process that may enter the folder of the listener's socket: of this server's user."""
-    with visitor:
-        try:
-            async with asyncio.timeout(limit_s):
-                await _readable(visitor)
+    try:
+        with visitor:
+            await readable(visitor, limit_s)
             came, files, _, _ = socket.recv_fds(visitor, OPENING_BYTES, 1)
-        except (OSError, TimeoutError) as error:
-            log.warning("a connection from another worker did not come", reason=repr(error))
-            return
-    if files:
+        if not files:
+            raise ConnectionError("too many files are open" if came else "the other worker has gone")
         await _take(take_over, files[0], came)
-    else:
-        reason = "too many files are open" if came else "the other worker has gone"
-        log.warning("a connection from another worker did not come", reason=reason)
+    except OSError as error:
+        log.warning("a connection from another worker did not come", reason=str(error) or repr(error))
 
 
 async def _take(take_over: TakeOver, file: int, came: bytes) -> None:
     """Take the connection of a file descriptor, and what was received on it."""
     try:
         connection = socket.socket(fileno=file)
-    except OSError as error:
+    except OSError:
         os.close(file)
-        log.warning("a connection from another worker did not come", reason=repr(error))
-        return
-    opening = _Opening(take_over, came)
+        raise
     try:
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: opening, connection)
-    except OSError as error:
+        await asyncio.get_running_loop().connect_accepted_socket(partial(_Opening, take_over, came), connection)
+    except OSError:
         connection.close()
-        log.warning("a connection from another worker did not come", reason=repr(error))
+        raise
 
 
 class _Opening(asyncio.Protocol):
@@ -111,14 +105,3 @@ def _give(crew: Crew, worker: int, transport: asyncio.Transport, came: bytes) ->
     except OSError as error:
         sentence = f"the worker that has the session does not take the connection: {error}"
         raise ServingError(Code.SHUTTING_DOWN, sentence) from error
-
-
-async def _readable(visitor: socket.socket) -> None:
-    """Wait until the visitor has sent something, or is gone."""
-    loop = asyncio.get_running_loop()
-    has_come = asyncio.Event()
-    loop.add_reader(visitor, has_come.set)
-    try:
-        await has_come.wait()
-    finally:
-        loop.remove_reader(visitor)
