@@ -9,13 +9,12 @@ import pytest
 from inferwire_server.core.version_states import VersionState
 from inferwire_server.transport.oip import repository
 from inferwire_server.transport.rest import model_server_routes
-from inferwire_server.transport.rpc import model_calls
 
 
 @pytest.mark.parametrize(
     "words",
-    [repository.STATES, model_server_routes.STATES, model_calls.STATES],
-    ids=["Open Inference Protocol", "OpenVINO Model Server", "inferwire.v1"],
+    [repository.STATES, model_server_routes.STATES],
+    ids=["Open Inference Protocol", "OpenVINO Model Server"],
 )
 def test_every_state_has_a_word(words: Mapping[VersionState, object]) -> None:
     assert set(words) == set(VersionState)

@@ -24,14 +24,7 @@ from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.v1.codec import encode_error, encode_result
 from inferwire_server.transport.v1.plans import decode_execution
 
-_STATES = {
-    JobState.QUEUED: pb.JOB_STATE_QUEUED,
-    JobState.RUNNING: pb.JOB_STATE_RUNNING,
-    JobState.FINISHED: pb.JOB_STATE_FINISHED,
-    JobState.FAILED: pb.JOB_STATE_FAILED,
-    JobState.CANCELLED: pb.JOB_STATE_CANCELLED,
-    JobState.EXPIRED: pb.JOB_STATE_EXPIRED,
-}
+_STATES = {state: pb.JobState.Value(f"JOB_STATE_{state.name}") for state in JobState}
 
 _Request: TypeAlias = type[pb.InferRequest] | type[pb.StartAsyncRequest]
 _Response: TypeAlias = type[pb.InferResponse] | type[pb.GetResultResponse]

@@ -26,14 +26,7 @@ from inferwire_server.transport.rpc.v1_descriptions import (
 )
 from inferwire_server.transport.v1.codec import decode_target, encode_layers
 
-STATES = {
-    VersionState.LOADING: pb.MODEL_STATE_LOADING,
-    VersionState.WARMING: pb.MODEL_STATE_WARMING,
-    VersionState.READY: pb.MODEL_STATE_READY,
-    VersionState.DRAINING: pb.MODEL_STATE_DRAINING,
-    VersionState.UNLOADED: pb.MODEL_STATE_UNLOADED,
-    VersionState.FAILED: pb.MODEL_STATE_FAILED,
-}
+_STATES = {state: pb.ModelState.Value(f"MODEL_STATE_{state.name}") for state in VersionState}
 """What the wire says of states."""
 
 _CHUNK_BYTES = 1 << 20
@@ -53,7 +46,7 @@ class ModelCalls:
     async def list_models(self, _request: pb.ListModelsRequest, _: Context) -> pb.ListModelsResponse:
         """List every version of every served model."""
         statuses = [
-            pb.ModelStatus(name=served.name, version=served.version, state=STATES[served.state], reason=served.reason)
+            pb.ModelStatus(name=served.name, version=served.version, state=_STATES[served.state], reason=served.reason)
             for served in self._services.models.statuses()
         ]
         return pb.ListModelsResponse(models=statuses)

@@ -27,11 +27,7 @@ _MOST_HEADS = 512
 _Described: TypeAlias = tuple[int, int, tuple[int, ...], int]
 """What a result says of an output: position, element type, shape, and the id under which its session keeps it."""
 
-_LAYER_STATES = {
-    LayerStatus.NOT_RUN: types_pb2.LAYER_STATUS_NOT_RUN,
-    LayerStatus.OPTIMIZED_OUT: types_pb2.LAYER_STATUS_OPTIMIZED_OUT,
-    LayerStatus.EXECUTED: types_pb2.LAYER_STATUS_EXECUTED,
-}
+_LAYER_STATES = {status: types_pb2.LayerStatus.Value(f"LAYER_STATUS_{status.name}") for status in LayerStatus}
 
 
 def decode_stored(stored: types_pb2.StoredTensor, session: Session | None) -> StoredTensor:
