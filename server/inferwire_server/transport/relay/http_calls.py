@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import grpc.aio
 from starlette.requests import ClientDisconnect, Request
@@ -93,22 +94,22 @@ class _Refused(Exception):
         self.answer = answer
 
 
+@dataclass(frozen=True, slots=True)
 class _HttpCall:
     """One call, with what it takes to have another worker answer it."""
 
-    def __init__(self, subject: str, request: HttpRequest, app: ASGIApp, other_workers: OtherWorkers) -> None:
-        self.subject = subject
-        self._request = request
-        self._app = app
-        self._other_workers = other_workers
+    subject: str
+    request: HttpRequest
+    app: ASGIApp
+    other_workers: OtherWorkers
 
     async def here(self) -> HttpAnswer:
         """Answer it here."""
-        return _checked(await answer_of(self._app, self._request))
+        return _checked(await answer_of(self.app, self.request))
 
     async def at(self, worker: int, *, alone: bool) -> HttpAnswer:
         """Have another worker answer it."""
-        data = await self._other_workers.ask(worker, CREW_CALL, self._request.encode(), None, alone=alone)
+        data = await self.other_workers.ask(worker, CREW_CALL, self.request.encode(), None, alone=alone)
         return _checked(HttpAnswer.decode(data))
 
     def added(self, add: Sum, answers: Sequence[HttpAnswer]) -> HttpAnswer:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
 
 import grpc.aio
 from google.protobuf.descriptor import MethodDescriptor
@@ -12,8 +14,11 @@ from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.routing import Routing
 from inferwire_server.transport.relay.sums import Sum
 from inferwire_server.transport.rpc.context import Context
-from inferwire_server.transport.rpc.methods import RawCall, UnaryCall, unary
+from inferwire_server.transport.rpc.methods import RawCall
 from inferwire_server.transport.rpc.status import RpcStatus
+
+_UnaryCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes]]
+"""What answers calls of one message each way."""
 
 
 class RpcRelay:
@@ -26,9 +31,9 @@ class RpcRelay:
     def around(self, method: MethodDescriptor, call: RawCall) -> RawCall:
         """Give what answers a call instead; the call itself if it is not for several workers."""
         found = RPC.get(method.full_name)
-        return call if found is None else self._relaying(method.full_name, found, unary(call))
+        return call if found is None else self._relaying(method.full_name, found, cast("_UnaryCall", call))
 
-    def _relaying(self, method: str, found: RpcAudience, call: UnaryCall) -> UnaryCall:
+    def _relaying(self, method: str, found: RpcAudience, call: _UnaryCall) -> _UnaryCall:
         async def relayed(data: bytes, context: Context) -> bytes:
             if self._routing.stays(found.audience) or self._other_workers.asks_this_worker_only(context):
                 return await call(data, context)
@@ -49,26 +54,24 @@ def answered_with(error: grpc.aio.AioRpcError) -> RpcStatus:
     return RpcStatus(error.code(), error.details() or "", trailers)
 
 
+@dataclass(frozen=True, slots=True)
 class _RpcCall:
     """One call, with what it takes to have another worker answer it."""
 
-    def __init__(
-        self, subject: str, method: str, data: bytes, context: Context, call: UnaryCall, other_workers: OtherWorkers
-    ) -> None:
-        self.subject = subject
-        self._method = method
-        self._data = data
-        self._context = context
-        self._call = call
-        self._other_workers = other_workers
+    subject: str
+    method: str
+    data: bytes
+    context: Context
+    call: _UnaryCall
+    other_workers: OtherWorkers
 
     async def here(self) -> bytes:
         """Answer it here."""
-        return await self._call(self._data, self._context)
+        return await self.call(self.data, self.context)
 
     async def at(self, worker: int, *, alone: bool) -> bytes:
         """Have another worker answer it."""
-        return await self._other_workers.ask(worker, self._method, self._data, self._context, alone=alone)
+        return await self.other_workers.ask(worker, self.method, self.data, self.context, alone=alone)
 
     def added(self, add: Sum, answers: Sequence[bytes]) -> bytes:
         """Make one answer of several."""

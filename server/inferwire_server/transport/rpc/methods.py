@@ -37,9 +37,6 @@ as well."""
 RawCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes | None]]
 """Takes the caller's message, which is empty if it sends many, and gives the last of the answer's, if there is one."""
 
-UnaryCall: TypeAlias = Callable[[bytes, Context], Awaitable[bytes]]
-"""A call of one message each way, as bytes."""
-
 Around: TypeAlias = Callable[[MethodDescriptor, RawCall], RawCall]
 """Takes a method and what answers its calls, and gives what answers them instead."""
 
@@ -153,12 +150,6 @@ def path_of(full_name: str) -> str:
     """Give the path of a method's calls."""
     service, _, name = full_name.rpartition(".")
     return f"/{service}/{name}"
-
-
-def unary(call: RawCall) -> UnaryCall:
-    """Give what answers calls of one message each way as what it is."""
-    found: Any = call
-    return found
 
 
 async def requests(message_type: type[M], context: Context) -> AsyncIterator[M]:
