@@ -151,7 +151,7 @@ async def compose(
             reaper = tasks.create_task(services.sessions.reap())
             yield Composition(engine, services, repository, catalogue, loader, metrics, traces)
             reaper.cancel()
-            services.shared_memory.close()
+            services.shared_memory.unregister()
     finally:
         if blobs is not None:
             blobs.close()

@@ -61,7 +61,7 @@ async def test_there_are_so_many_and_no_more(segments: HeldSegments) -> None:
     service.unregister("a")
     await service.register(region("c"))
     assert [known.name for known in service.regions()] == ["b", "c"]
-    service.close()
+    service.unregister()
     assert service.regions() == ()
 
 

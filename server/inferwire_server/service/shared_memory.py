@@ -83,10 +83,6 @@ class SharedMemoryService:
         else:
             self._mapped.clear()
 
-    def close(self) -> None:
-        """Unregister all regions."""
-        self._mapped.clear()
-
     def tensor(self, shared: SharedTensor) -> Tensor:
         """Give an input that lies in shared memory as a tensor over it.
 
