@@ -80,6 +80,6 @@ def newer() -> Generator[ServerHttp]:
 def test_what_a_newer_server_says_besides_is_left_out(newer: ServerHttp) -> None:
     seen = look(newer)
     assert seen.server == "inferwire 9"
-    assert seen.devices == (DeviceNow("CPU", "a CPU", 1, 2, 3, 4),)
+    assert seen.devices == (DeviceNow("CPU", 1, 2, 3, 4),)
     assert seen.models == (ModelNow("m", "1", "ready"), ModelNow("m", "1", "ready", "why"))
     assert seen.metrics.sum("more") == 1

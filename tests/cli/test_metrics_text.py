@@ -38,7 +38,7 @@ process_cpu_seconds_total {jobs / 100}
 
 
 def seen(at_s: float, metrics: Metrics, *models: ModelNow) -> Look:
-    return Look(at_s, "inferwire 1.0", (DeviceNow("CPU", "a CPU", 1, 2, 3, 256),), models, metrics)
+    return Look(at_s, "inferwire 1.0", (DeviceNow("CPU", 1, 2, 3, 256),), models, metrics)
 
 
 def test_labels_may_have_signs_of_their_own_in_them() -> None:

@@ -27,7 +27,6 @@ class DeviceNow:
     """A device and its queue."""
 
     name: str
-    full_name: str
     running: int
     slots: int
     queued: int
@@ -92,9 +91,7 @@ def _get(server: ServerHttp, connection: HTTPConnection, path: str) -> str:
 
 
 def _device(said: dict[str, Any]) -> DeviceNow:
-    return DeviceNow(
-        said["name"], said["full_name"], said["running"], said["slots"], said["queued"], said["queue_capacity"]
-    )
+    return DeviceNow(said["name"], said["running"], said["slots"], said["queued"], said["queue_capacity"])
 
 
 def _model(said: dict[str, Any]) -> ModelNow:
