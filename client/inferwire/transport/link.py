@@ -24,12 +24,12 @@ from inferwire.transport.session.session_stream import SessionStream
 from inferwire.transport.timeouts import Timeouts
 from inferwire.version import CLIENT
 from inferwire_proto.inferwire.v1.inference_pb2 import SessionHello, SessionWelcome
+from inferwire_proto.metadata import SESSION_METADATA
 
 if sys.platform != "win32":
     from inferwire.transport.session.socket_carrier import SocketCarrier
 
 CLOSE_TIMEOUT_S = 2.0
-SESSION_METADATA = "inferwire-session"
 
 _MOST_AGAIN = 15
 """How often to dial again after another server than the session's has answered. A load balancer leads to its servers

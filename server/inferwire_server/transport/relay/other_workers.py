@@ -12,11 +12,11 @@ import grpc
 import grpc.aio
 
 from inferwire_proto.errors import CODE_METADATA, Code
+from inferwire_proto.metadata import SESSION_METADATA
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError, shutting_down
 from inferwire_server.transport import request_ids
 from inferwire_server.transport.rpc.call_head import Metadata
-from inferwire_server.transport.rpc.caller import SESSION_METADATA
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import path_of
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from inferwire_proto.errors import Code
+from inferwire_proto.metadata import SESSION_METADATA
 from inferwire_server.core.sessions import Session
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.service import SessionService
 from inferwire_server.transport.rpc.call_head import Metadata
 from inferwire_server.transport.rpc.context import Context
-
-SESSION_METADATA = "inferwire-session"
-"""The metadata entry that names the session a call belongs to."""
 
 _KEY_METADATA = "authorization"
 
