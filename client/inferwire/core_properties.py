@@ -17,7 +17,7 @@ from inferwire.property_values import map_to_contract
 from inferwire.user_warnings import warn
 from inferwire.values.any_texts import as_text
 from inferwire.values.any_texts import read as read_text
-from inferwire_proto.properties import EnumValue, Properties, PropertyValue
+from inferwire_proto.properties import OWN_PREFIX, EnumValue, Properties, PropertyValue
 
 PropertyMap: TypeAlias = Mapping[str, Any] | Mapping[Property, Any]
 """Properties by name, or by what `inferwire.properties` has; its keys are all of one type or the other."""
@@ -49,7 +49,6 @@ _LOG_LEVELS: Mapping[object, str] = {
 }
 """What openvino calls the members of `log.Level` in text."""
 
-_OWN_PREFIX = "INFERWIRE_"
 _OVER_OTHERS = ("AUTO", "MULTI", "HETERO")
 """Devices that run models on other devices, and take the properties of those by their names."""
 
@@ -65,7 +64,7 @@ def is_config(value: object) -> bool:
 
 def is_known_here(name: str) -> bool:
     """Tell whether a property is kept by the `Core` itself, so that the server need not be asked for it."""
-    return name.startswith(_OWN_PREFIX) or name in ("CACHE_DIR", "FORCE_TBB_TERMINATE")
+    return name.startswith(OWN_PREFIX) or name in ("CACHE_DIR", "FORCE_TBB_TERMINATE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,5 +214,5 @@ def _set_for(device: str, by_device: Mapping[str, Properties]) -> dict[str, Prop
 def _for_openvino(given: Properties) -> dict[str, PropertyValue]:
     """Give the properties that OpenVINO is told: not those of the server's process, and none of inferwire's own."""
     return {
-        name: value for name, value in given.items() if name not in _OF_THE_PROCESS and not name.startswith(_OWN_PREFIX)
+        name: value for name, value in given.items() if name not in _OF_THE_PROCESS and not name.startswith(OWN_PREFIX)
     }

@@ -15,6 +15,12 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from inferwire_proto.element_types import BY_WIRE, ElementType
 from inferwire_proto.inferwire.v1 import types_pb2 as pb
 
+OWN_PREFIX = "INFERWIRE_"
+"""How the names of the properties begin that say how the server runs a model, and that OpenVINO does not see."""
+
+MAX_BATCH = "INFERWIRE_MAX_BATCH"
+"""How many rows the server runs as one inference at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class EnumValue:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from inferwire_proto.properties import Properties
-from inferwire_server.core.batch_options import MAX_BATCH, BatchOptions, as_property, divide
+from inferwire_proto.properties import MAX_BATCH, Properties
+from inferwire_server.core.batch_options import BatchOptions, as_property, divide
 from inferwire_server.core.ledger import KeepingTerms
 from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.scheduling.bindings import BindingTerms

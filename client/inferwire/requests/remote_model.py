@@ -16,16 +16,13 @@ from inferwire.transport.descriptions import ModelDescription
 from inferwire.transport.executions import ExecutionHeader, LayerTime, SequenceMark, StoredBox, Target, TensorSpec
 from inferwire.transport.protocol import Transport
 from inferwire.values.scheduling import NORMAL, Scheduling
-from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_proto.properties import MAX_BATCH, OWN_PREFIX, Properties, PropertyValue
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 Boxes: TypeAlias = tuple[tuple[int, StoredBox], ...]
 Keeps: TypeAlias = tuple[tuple[int, int], ...]
 
 _HeaderKey: TypeAlias = tuple[Shapes, SequenceMark | None, Boxes, Keeps, Scheduling]
-
-_OWN_PREFIX = "INFERWIRE_"
-_MAX_BATCH = "INFERWIRE_MAX_BATCH"
 
 MOST_STACKED = 64
 """How many executions of equal shapes travel as one even if the server runs each by itself."""
@@ -61,8 +58,8 @@ class RemoteModel:
     @property
     def properties(self) -> Properties:
         """The compiled model's properties, and those that it was given for batching, which OpenVINO does not see."""
-        own = {name: value for name, value in self._properties.items() if name.startswith(_OWN_PREFIX)}
-        return {**self.description.properties, **own, _MAX_BATCH: self.description.max_batch_rows}
+        own = {name: value for name, value in self._properties.items() if name.startswith(OWN_PREFIX)}
+        return {**self.description.properties, **own, MAX_BATCH: self.description.max_batch_rows}
 
     @property
     def is_profiled(self) -> bool:

@@ -8,15 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from inferwire_proto.properties import Properties, PropertyValue
+from inferwire_proto.properties import MAX_BATCH, OWN_PREFIX, Properties, PropertyValue
 from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
 
-MAX_BATCH = "INFERWIRE_MAX_BATCH"
 MAX_BATCH_DELAY_US = "INFERWIRE_MAX_BATCH_DELAY_US"
 PREFERRED_BATCHES = "INFERWIRE_PREFERRED_BATCHES"
 
-_OWN = "INFERWIRE_"
 _LARGEST = 2**31 - 1
 
 _NO_MAX_BATCH = f"there is no max_batch ({MAX_BATCH}; in Triton's file max_batch_size), the most rows of one inference"
@@ -88,7 +86,7 @@ def divide(properties: Properties) -> Divided:
     Raises:
         ServingError: INVALID_INPUT for a value that an option cannot have, or an option that is not known.
     """
-    own = {name: value for name, value in properties.items() if name.startswith(_OWN)}
+    own = {name: value for name, value in properties.items() if name.startswith(OWN_PREFIX)}
     for name in own:
         if name not in NAMES.values():
             raise invalid_input(f"property {name} is not known, expected one of {', '.join(NAMES.values())}")
