@@ -6,6 +6,8 @@ import asyncio
 import gc
 import os
 import resource
+import stat
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -17,6 +19,7 @@ from shutil import rmtree
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.busy_threads import BusyThreads
 
 from inferwire_proto.errors import Code
@@ -202,21 +205,68 @@ async def test_uploads_count_while_they_come_and_not_once_they_have_failed(blobs
         await put(blobs, content)
 
 
-async def test_a_disk_that_takes_no_more_is_told_as_one(blobs: BlobStore) -> None:
-    with no_file_beyond(5):
-        error = await refusal(blobs, DIGEST, 10, CONTENT)
-    assert (error.code, error.message) == (Code.TOO_LARGE, "the upload cannot be stored: File too large")
+async def test_a_disk_that_takes_no_more_is_told_as_one_to_callers_and_once_in_the_log(blobs: BlobStore) -> None:
+    with capture_logs() as logged, no_file_beyond(5):
+        errors = [await refusal(blobs, DIGEST, 10, CONTENT) for _ in range(3)]
+    told = {(error.code, error.message) for error in errors}
+    assert told == {(Code.TOO_LARGE, "the upload cannot be stored: File too large")}
+    folder = str(folder_of(blobs))
+    assert logged == [{"log_level": "error", "event": "uploads fail", "folder": folder, "reason": "File too large"}]
     for _ in range(3):
         await put(blobs)
 
 
-async def test_a_folder_that_cannot_be_written_to_is_told_as_one(roomy: BlobStore) -> None:
+async def test_an_upload_that_is_not_what_was_announced_is_not_the_disks_fault(blobs: BlobStore) -> None:
+    with capture_logs() as logged:
+        await refusal(blobs, bytes(32), 10, CONTENT)
+    assert logged == []
+
+
+@pytest.mark.parametrize("is_own_gone", [True, False])
+async def test_a_folder_that_was_removed_is_made_anew_by_the_next_upload(roomy: BlobStore, is_own_gone: bool) -> None:
     model = await put(roomy)
-    rmtree(folder_of(roomy))
-    error = await refusal(roomy, DIGEST, 10, CONTENT)
-    assert (error.code, error.message) == (Code.TOO_LARGE, "the upload cannot be stored: No such file or directory")
-    with pytest.raises(ServingError, match=r"^the model's files cannot be stored: No such file or directory$"):
-        await linked(roomy, {"model.onnx": model})
+    gone = folder_of(roomy)
+    rmtree(gone.parent if is_own_gone else gone)
+    assert not roomy.has(model)
+    with capture_logs() as logged:
+        await put(roomy)
+    assert (folder_of(roomy) / DIGEST.hex()).read_bytes() == CONTENT
+    assert stat.S_IMODE(folder_of(roomy).parent.stat().st_mode) == 0o700
+    assert roomy.has(model)
+    assert not gone.parent.exists()
+    assert [line["event"] for line in logged] == ["the folder for uploads was removed, and is made anew"]
+    assert await linked(roomy, {"model.onnx": model}) == {"model.onnx": CONTENT}
+    roomy.release(DIGEST)
+    roomy.release(DIGEST)
+    await cleared(roomy)
+    assert (files_of(roomy), roomy.taken.byte_size) == ([], 0)
+
+
+async def test_nothing_is_written_into_a_folder_that_another_has_put_in_the_place(roomy: BlobStore) -> None:
+    place = folder_of(roomy)
+    rmtree(place.parent)
+    place.mkdir(parents=True)
+    await put(roomy)
+    assert folder_of(roomy) != place
+
+
+async def test_where_no_folder_can_be_made_anew_uploads_fail_until_one_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    store = BlobStore(BlobLimits(10, 1 << 20))
+    rmtree(tmp_path / "temporary")
+    message = "^the upload cannot be stored: No such file or directory$"
+    with capture_logs() as logged:
+        for _ in range(2):
+            with pytest.raises(ServingError, match=message):
+                await put(store)
+    assert [line["event"] for line in logged] == ["uploads fail"]
+    (tmp_path / "temporary").mkdir()
+    assert store.has(await put(store))
+    store.close()
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 async def test_where_no_more_files_can_be_opened_it_is_not_the_disk_that_takes_no_more(blobs: BlobStore) -> None:
@@ -237,13 +287,28 @@ async def test_links_are_removed_though_no_more_files_can_be_opened(roomy: BlobS
 
 
 @pytest.mark.parametrize("path", ["model.onnx", "model/saved_model.pb"])
-async def test_files_that_cannot_be_linked_leave_nothing(roomy: BlobStore, path: str) -> None:
+async def test_a_model_whose_files_were_removed_is_to_be_uploaded_again(roomy: BlobStore, path: str) -> None:
     model = await put(roomy)
     (folder_of(roomy) / model.hex()).unlink()
-    with pytest.raises(ServingError, match="the model's files cannot be stored: No such file or directory"):
+    reason = "uploaded files were removed from the server's disk"
+    with capture_logs() as logged, pytest.raises(ServingError, match=f"^{reason}; upload the model again") as caught:
         await linked(roomy, {path: model})
+    assert caught.value.code == Code.MODEL_FAILED
+    assert [(line["event"], line["reason"]) for line in logged] == [("uploads fail", reason)]
     await cleared(roomy)
     assert files_of(roomy) == []
+
+
+async def test_files_that_the_disk_cannot_link_leave_nothing(roomy: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hardlink_to(_path: Path, _target: Path) -> None:
+        raise OSError(EROFS, os.strerror(EROFS))
+
+    model = await put(roomy)
+    monkeypatch.setattr(Path, "hardlink_to", hardlink_to)
+    with pytest.raises(ServingError, match=r"^the model's files cannot be stored: Read-only file system$"):
+        await linked(roomy, {"model.onnx": model})
+    await cleared(roomy)
+    assert files_of(roomy) == [model.hex()]
 
 
 async def test_a_blob_goes_with_its_last_holder(blobs: BlobStore) -> None:

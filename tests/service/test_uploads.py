@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -155,6 +156,25 @@ async def test_nothing_of_one_session_is_anothers(serving: Serving) -> None:
         await uploads.release(other, [target.compiled_id], [DIGEST])
         assert uploads.has_blobs(mine, [DIGEST]) == [True]
         assert (await server.services.inference.infer(an_inference(target))).state is JobState.FINISHED
+
+
+def remove_all_in(folder: Path) -> None:
+    for path in folder.iterdir():
+        rmtree(path)
+
+
+async def test_a_file_that_somebody_has_removed_has_to_be_uploaded_again(
+    serving: Serving, short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(short_folder))
+    async with serving(the_uploaded(), allow_uploads=True) as server:
+        uploads, session = server.services.uploads, server.services.sessions.attach("", "c")
+        await compile_uploaded(server, session)
+        remove_all_in(short_folder)
+        assert uploads.has_blobs(session, [DIGEST]) == [False]
+        assert (await refused(uploads.read(session, SOURCE))).code is Code.MODEL_FAILED
+        await compile_uploaded(server, session)
+        assert uploads.has_blobs(session, [DIGEST]) == [True]
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.taken import Taken
-from inferwire_server.errors import ServingError, invalid_input, is_lack_of_files
-from inferwire_server.host.own_folder import OwnFolder
+from inferwire_server.errors import ServingError, invalid_input
+from inferwire_server.host.blob_folder import BlobFolder, DiskFault, on_disk
 
 
 class _Digest(Protocol):
@@ -38,9 +38,7 @@ class BlobStore:
 
     def __init__(self, limits: BlobLimits) -> None:
         self._limits = limits
-        self._own = OwnFolder()
-        self._folder = self._own.path / "blobs"
-        self._folder.mkdir()
+        self._folder = BlobFolder()
         self._holders: dict[bytes, int] = {}
         self._taken: dict[bytes, int] = {}
         self._byte_size = 0
@@ -48,7 +46,7 @@ class BlobStore:
         self._begun: set[asyncio.Future[None]] = set()
 
     def __repr__(self) -> str:
-        return f"<BlobStore: {len(self._holders)} blobs in {self._folder}>"
+        return f"<BlobStore: {len(self._holders)} blobs in {self._folder.path}>"
 
     @property
     def taken(self) -> Taken:
@@ -57,7 +55,11 @@ class BlobStore:
 
     def close(self) -> None:
         """Remove the folder."""
-        self._own.close()
+        self._folder.close()
+
+    def has(self, digest: bytes) -> bool:
+        """Whether a blob is held, and its file is there: somebody may have removed it."""
+        return digest in self._holders and self._path(digest).exists()
 
     async def put(self, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
         """Write a blob and hold it, once its content is what was announced.
@@ -71,14 +73,16 @@ class BlobStore:
             )
         if len(digest) != 32:
             raise invalid_input(f"the blob's hash has {len(digest)} bytes, expected the 32 of a SHA-256")
+        self._folder.renew_if_gone()
         taken = byte_size + _BYTES_OF_A_FILE
         await self._take_room(taken, f"the upload of {byte_size} bytes is")
         scratch = self._scratch(digest)
         try:
-            await _write(scratch, digest, byte_size, chunks)
-            if digest not in self._holders or not self._path(digest).exists():
-                with _on_disk("the upload"):
-                    scratch.replace(self._path(digest))
+            with self._folder.logging_faults():
+                await _write(scratch, digest, byte_size, chunks)
+                if not self.has(digest):
+                    with on_disk("the upload"):
+                        scratch.replace(self._path(digest))
         except BaseException:
             self._remove(partial(_unlink, scratch), taken)
             raise
@@ -106,7 +110,8 @@ class BlobStore:
 
         Raises:
             ServingError: INVALID_INPUT for a path that is that of a file and of a folder; TOO_LARGE if the disk does
-                not take the files, or all uploads and they together are too much.
+                not take the files, or all uploads and they together are too much; MODEL_FAILED if somebody has removed
+                a blob's file.
         """
         blobs = frozenset(files.values())
         for digest in blobs:
@@ -117,11 +122,12 @@ class BlobStore:
         except BaseException:
             self._release_all(blobs)
             raise
-        folder = self._folder / f"files.{next(self._numbers)}"
+        folder = self._folder.path / f"files.{next(self._numbers)}"
         removal = partial(_remove_links, folder, files)
         linking = self._begin(partial(self._link, folder, files))
         try:
-            await asyncio.shield(linking)
+            with self._folder.logging_faults():
+                await asyncio.shield(linking)
             yield folder
         finally:
             if linking.done():
@@ -131,7 +137,7 @@ class BlobStore:
 
     def _link(self, folder: Path, files: Mapping[str, bytes]) -> None:
         """Make a folder with links to blobs by their paths in it. Blocks."""
-        with _on_disk("the model's files"):
+        with on_disk("the model's files"), _told_if_gone():
             folder.mkdir()
             for name, digest in files.items():
                 path = folder / name
@@ -181,7 +187,7 @@ class BlobStore:
         return self._path(digest).with_suffix(f".{next(self._numbers)}")
 
     def _path(self, digest: bytes) -> Path:
-        return self._folder / digest.hex()
+        return self._folder.path / digest.hex()
 
 
 def _unlink(path: Path) -> None:
@@ -222,7 +228,7 @@ async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterato
 
 def _begin(path: Path) -> None:
     """Make an empty file: on the loop, so that none is made after its upload was given up and the file removed."""
-    with _on_disk("the upload"):
+    with on_disk("the upload"):
         path.touch()
 
 
@@ -232,22 +238,20 @@ def _append(path: Path, chunk: bytes, content: _Digest) -> None:
     A file that is gone, because its upload was given up meanwhile, is not made again.
     """
     content.update(chunk)
-    with _on_disk("the upload"), path.open("r+b") as file:
+    with on_disk("the upload"), path.open("r+b") as file:
         file.seek(0, SEEK_END)
         file.write(chunk)
 
 
 @contextmanager
-def _on_disk(what: str) -> Generator[None]:
-    """Do what the disk may refuse, most often because it is full.
+def _told_if_gone() -> Generator[None]:
+    """Use files that were uploaded.
 
     Raises:
-        ServingError: TOO_LARGE with the system's reason.
-        OSError: If no more files can be opened.
+        DiskFault: MODEL_FAILED if somebody has removed them.
     """
     try:
         yield
-    except OSError as error:
-        if is_lack_of_files(error):
-            raise
-        raise ServingError(Code.TOO_LARGE, f"{what} cannot be stored: {error.strerror}") from error
+    except FileNotFoundError as error:
+        reason = "uploaded files were removed from the server's disk"
+        raise DiskFault(Code.MODEL_FAILED, f"{reason}; upload the model again, as a new Core does", reason) from error

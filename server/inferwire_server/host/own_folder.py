@@ -11,6 +11,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
+from os.path import samestat
 from pathlib import Path
 from shutil import rmtree
 from stat import S_ISDIR
@@ -45,6 +46,14 @@ class OwnFolder:
 
     def __repr__(self) -> str:
         return f"<OwnFolder: {self.path}>"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is where it was made, as far as can be seen: others may have removed it."""
+        try:
+            return samestat(self.path.lstat(), os.fstat(self._in_use))
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Remove it."""

@@ -110,10 +110,9 @@ class UploadService:
         return model
 
     def has_blobs(self, session: Session, digests: Sequence[bytes]) -> list[bool]:
-        """Say for each hash whether this session has uploaded it."""
-        self._store()
-        uploaded = self._of(session).blobs
-        return [digest in uploaded for digest in digests]
+        """Say for each hash whether this session has uploaded it, and need not again."""
+        blobs, uploaded = self._store(), self._of(session).blobs
+        return [digest in uploaded and blobs.has(digest) for digest in digests]
 
     async def upload(self, session: Session, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
         """Take in a blob for a session.
