@@ -19,7 +19,7 @@ from inferwire_server.from_settings import check
 from inferwire_server.host.control_groups import OWN_GROUPS
 from inferwire_server.host.follow import follow
 from inferwire_server.host.watch import changes_in
-from inferwire_server.metrics.server import of_renewals
+from inferwire_server.metrics.server import of_renewals, of_repository
 from inferwire_server.renewals import Renewals
 from inferwire_server.service import AccessService
 from inferwire_server.settings import Settings
@@ -96,6 +96,8 @@ async def _serve_callers(
         return True
     renewals = Renewals(settings, server.services.access, tls)
     server.metrics.add(lambda: of_renewals(renewals.refused, renewals.certificate_ends_at))
+    if settings.watch:
+        server.metrics.add(lambda: of_repository(is_readable=server.loader.is_readable))
     async with listening(settings, server, crew, tls) as sockets:
         followers.begin(replace(settings, grpc_port=sockets.grpc.port, http_port=sockets.http.port))
         server.catalogue.subscribe(sockets.grpc.publish_readiness)

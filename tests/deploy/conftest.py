@@ -14,7 +14,7 @@ from tests.plain_http import plain_client
 
 from inferwire_server.crew import ALONE
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
-from inferwire_server.metrics.server import of_renewals
+from inferwire_server.metrics.server import of_renewals, of_repository
 from inferwire_server.server import compose
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening
@@ -38,6 +38,7 @@ async def http(tmp_path: Path) -> AsyncGenerator[httpx.AsyncClient, None]:
     )
     async with compose(settings, FakeBackend({"echo": FakeModel(echo_spec("echo"))})) as composition:
         composition.metrics.add(lambda: of_renewals({"certificate": False}, 2e9))
+        composition.metrics.add(lambda: of_repository(is_readable=True))
         await composition.loader.sync()
         composition.services.health.begin()
         async with (

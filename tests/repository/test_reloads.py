@@ -115,6 +115,20 @@ async def test_settings_and_what_does_not_serve_are_followed_at_once(tmp_path: P
             await rig.loader.follow(wait)
 
 
+async def test_a_repository_that_cannot_be_read_is_known_until_it_can_and_what_is_loaded_serves(tmp_path: Path) -> None:
+    async with a_rig(tmp_path / "models", "m") as rig:
+        await rig.loader.sync()
+        rig.root.rename(tmp_path / "elsewhere")
+        for _ in range(2):
+            with pytest.raises(ServingError, match="does not exist"):
+                await rig.loader.follow()
+            assert not rig.loader.is_readable
+        assert rig.states() == {"m/1": "ready"}
+        (tmp_path / "elsewhere").rename(rig.root)
+        await rig.loader.follow()
+        assert rig.loader.is_readable
+
+
 @pytest.mark.parametrize("content", ["broken", "odd"])
 async def test_the_log_says_of_a_model_that_does_not_load_whether_what_served_serves_on(
     tmp_path: Path, content: str

@@ -114,3 +114,23 @@ def test_a_watched_file_is_followed(tmp_path: Path) -> None:
         with httpx.Client(base_url=f"http://{server.http_address}", timeout=30) as client:
             wait_until(lambda: client.get("/v2/models/second/ready").status_code == 200)
             wait_until(lambda: list(client.get("/v1/config").json()) == ["second"])
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_metrics_say_that_what_is_watched_cannot_be_read(tmp_path: Path, workers: str) -> None:
+    digits = {"base_path": str(ROOT / "deploy/models/digits_mlp")}
+    file = configuration(tmp_path, {"name": "first", **digits})
+    with (
+        running_server(None, "--config", str(file), "--watch", "--workers", workers) as server,
+        httpx.Client(base_url=f"http://{server.http_address}", timeout=30) as client,
+    ):
+
+        def is_unreadable() -> str:
+            return client.get("/metrics").text.rpartition("\ninferwire_repository_unreadable ")[2].partition("\n")[0]
+
+        assert is_unreadable() == "0.0"
+        file.rename(tmp_path / "elsewhere.json")
+        wait_until(lambda: is_unreadable() == "1.0")
+        assert client.get("/v2/health/ready").status_code == client.get("/v2/models/first/ready").status_code == 200
+        (tmp_path / "elsewhere.json").rename(file)
+        wait_until(lambda: is_unreadable() == "0.0")

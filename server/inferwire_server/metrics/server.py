@@ -35,6 +35,12 @@ def _served(taken: Sequence[tuple[tuple[str, str], bool, bool]]) -> Iterator[Met
     yield from (ready, failed)
 
 
+def of_repository(*, is_readable: bool) -> Iterable[Metric]:
+    """Give the gauge of a repository that is read again while the server serves."""
+    text = "1 where the repository could not be read when it was last looked at; what was loaded before goes on."
+    return (GaugeMetricFamily("inferwire_repository_unreadable", text, not is_readable),)
+
+
 def of_polling(polled_s: float) -> Iterable[Metric]:
     """Give the counter of the time in which the server looked for the next inference instead of sleeping."""
     return (CounterMetricFamily("inferwire_busy_poll_seconds", "Time spent looking for what comes next.", polled_s),)

@@ -47,6 +47,9 @@ class Loader:
 
     Use as an async context manager: leaving it gives up changes that have not ended. What models do not set themselves
     is set by `options`, and for batching by `batches`.
+
+    Attributes:
+        is_readable: Whether all of the repository could be read when it was last looked at.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Loader:
         self._scan = scan
         self._loads = VersionLoads(engine, catalogue, options, batches)
         self._overrides: Overrides = {}
+        self.is_readable = True
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._changes: set[asyncio.Task[Any]] = set()
         self._unloads: dict[asyncio.Task[None], str] = {}
@@ -154,7 +158,7 @@ class Loader:
         """
         while True:
             tried = {name: self._catalogue.tried(name) for name in self._catalogue.names}
-            found = await asyncio.to_thread(self._find, self._overrides)
+            found = await self._find_all()
             self._catalogue.expect(found)
             waiting = {} if waited is None else self._partly_other(found, waited)
             of_names: dict[str, Found] = {name: {} for name in self._catalogue.names}
@@ -185,6 +189,16 @@ class Loader:
     def _lock(self, name: str) -> asyncio.Lock:
         """Give the lock that is held while a model changes. It exists as long as a task holds it or waits for it."""
         return self._locks.setdefault(name, asyncio.Lock())
+
+    async def _find_all(self) -> Found:
+        """Look at all versions of the repository, and record whether that could be done."""
+        try:
+            found = await asyncio.to_thread(self._find, self._overrides)
+        except Exception:
+            self.is_readable = False
+            raise
+        self.is_readable = True
+        return found
 
     def _find(self, overrides: Overrides, name: str | None = None) -> Found:
         """Look at all versions of the repository, or at those of one model.

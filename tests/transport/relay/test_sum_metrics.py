@@ -20,7 +20,7 @@ from inferwire_server.crew import ALONE
 from inferwire_server.gil_thread import GilThread
 from inferwire_server.metrics.jobs import of_tallies
 from inferwire_server.metrics.scraping import Metrics
-from inferwire_server.metrics.server import of_renewals
+from inferwire_server.metrics.server import of_renewals, of_repository
 from inferwire_server.renewals import Renewals
 from inferwire_server.settings import Settings
 from inferwire_server.sockets import listening
@@ -159,6 +159,7 @@ def test_each_kind_of_number_has_its_own_sum() -> None:
 async def test_what_becomes_of_each_gauge_is_decided(composition: Composition, settings: Settings) -> None:
     renewals = Renewals(settings, composition.services.access, None)
     composition.metrics.add(lambda: of_renewals(renewals.refused, renewals.certificate_ends_at))
+    composition.metrics.add(lambda: of_repository(is_readable=True))
     async with listening(replace(settings, http_port=0, grpc_port=0), composition, ALONE, None):
         families = text_string_to_metric_families(composition.metrics.scrape().text().decode())
     shown = {each.name for each in families if each.type == "gauge" and not each.name.endswith("_created")}

@@ -53,6 +53,7 @@ GAUGES: Mapping[str, Total] = {
     "inferwire_build_info": max,
     "inferwire_certificate_expiration_timestamp_seconds": min,
     "inferwire_renewal_refused": max,
+    "inferwire_repository_unreadable": max,
     "inferwire_model_ready": min,
     "inferwire_model_load_failed": max,
     **dict.fromkeys(("inferwire_queued_jobs", "inferwire_queue_capacity"), fsum),
