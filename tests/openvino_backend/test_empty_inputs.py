@@ -233,3 +233,16 @@ def test_what_is_kept_of_a_model_has_none_of_its_weights() -> None:
     gc.collect()
     assert kept is not None
     assert are_there() is None
+
+
+def test_a_model_that_is_let_go_of_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    model = compiled(padded_convolution, tmp_path / "model.xml")
+    slot, brief = model.create_slot(), model.create_brief_slot()
+    run(slot, 0, 3)
+    gc.collect()
+    gc.disable()
+    try:
+        del model, slot, brief
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -8,7 +8,7 @@ another caller's; a TensorIterator ends the process. The shapes decide, so they 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from threading import Lock
 from typing import Any, TypeAlias
@@ -49,11 +49,11 @@ class EmptyInputs:
 
     def __init__(self, graph: Any) -> None:
         """Answer for a graph that is not used for anything else."""
-        self._graph = graph
-        self._inputs = list(graph.inputs)
+        inputs = list(graph.inputs)
         _leave_out_weights(graph)
         self._lock = Lock()
-        self._taking = lru_cache(_MOST_SHAPES)(self._find_taking)
+        # Of no method: a cycle with this object would keep the graph until garbage is collected, many reloads later.
+        self._taking = lru_cache(_MOST_SHAPES)(partial(_find_taking, graph, inputs))
 
     @classmethod
     def of(cls, model: ov.Model) -> EmptyInputs | None:
@@ -80,16 +80,15 @@ class EmptyInputs:
                 f"the model's node {node} takes some"
             )
 
-    def _find_taking(self, shapes: _Shapes) -> str | None:
-        """Name the first node that would take elements and be given none; None if there is none, or nothing fits."""
-        try:
-            self._graph.reshape(
-                {port: ov.PartialShape(shape) for port, shape in zip(self._inputs, shapes, strict=True)}
-            )
-        except OPENVINO_ERRORS:
-            # OpenVINO refuses them as well when it is to run them.
-            return None
-        return next(_taking(self._graph.get_ordered_ops()), None)
+
+def _find_taking(graph: Any, inputs: Sequence[Any], shapes: _Shapes) -> str | None:
+    """Name the first node that would take elements and be given none; None if there is none, or nothing fits."""
+    try:
+        graph.reshape({port: ov.PartialShape(shape) for port, shape in zip(inputs, shapes, strict=True)})
+    except OPENVINO_ERRORS:
+        # OpenVINO refuses them as well when it is to run them.
+        return None
+    return next(_taking(graph.get_ordered_ops()), None)
 
 
 def _taking(nodes: Sequence[Any]) -> Iterator[str]:
