@@ -107,8 +107,10 @@ class Opening(Latch):
     def result(self) -> Link:
         """Wait until the opening has ended, and give the link or raise why there is none."""
         self.wait()
+        if self.error is not None:
+            raise anew(self.error)
         if self.link is None:
-            raise InferwireError("no connection was opened; this is a bug") if self.error is None else anew(self.error)
+            raise InferwireError("no connection was opened; this is a bug")
         return self.link
 
 

@@ -9,6 +9,7 @@ import struct
 import weakref
 from contextlib import suppress
 from threading import Semaphore
+from traceback import format_exception
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ def test_no_server_is_said_in_one_sentence_that_names_the_command() -> None:
         with pytest.raises(ov.ServerUnavailable, match=f"{address}; start one with `inferwire serve`") as caught:
             ov.Core(address).served_model("m")
     assert "\n" not in str(caught.value)
+    assert "bug" not in "".join(format_exception(caught.value)), "a line of the traceback speaks of another error"
 
 
 @pytest.fixture
