@@ -231,13 +231,25 @@ def _as_array(parsed: Any, port: PortDescription) -> Array:
             f"input '{port.oip_name}' is a JSON object, expected numbers or lists of them; inputs are named as NAME=..."
         )
     try:
-        array = np.array(parsed)
-        if array.dtype.kind != "U":
-            return array
-        given = np.array(parsed, object)  # if there are texts among numbers, numpy makes texts of these
-        return array if all(isinstance(each, str) for each in given.flat) else given
+        return _unchanged(parsed)
     except ValueError as error:
         raise CommandError(f"input '{port.oip_name}' is no array: {error}") from error
+
+
+def _unchanged(parsed: Any) -> Array:
+    """Make an array of JSON whose elements mean what they did.
+
+    Where there are texts among numbers, numpy would make texts of these, and where there are integers that only u64
+    has among smaller ones, floats of all.
+    """
+    array = np.array(parsed)
+    if array.dtype.kind == "U":
+        given = np.array(parsed, object)
+        return array if all(isinstance(each, str) for each in given.flat) else given
+    if array.dtype.kind == "f" and (np.abs(array) >= 2**63).any():
+        given = np.array(parsed, object)
+        return given if all(type(each) is int for each in given.flat) else array
+    return array
 
 
 def _fitted(array: Array, port: PortDescription) -> Array:
