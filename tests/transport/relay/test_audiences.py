@@ -31,6 +31,7 @@ ALIKE = {
     "GET /v2/",
     "GET /v2/health/live",
     "GET /v2/health/ready",
+    "GET /v2/models",
     "GET /v2/models/{model}",
     "GET /v2/models/{model}/config",
     "GET /v2/models/{model}/ready",

@@ -79,6 +79,12 @@ async def test_a_model_describes_its_ports(rest: Rest) -> None:
         }
 
 
+async def test_the_models_are_listed_by_name_as_kserve_lists_them(rest: Rest) -> None:
+    names = (await rest.client.get("/v2/models")).json()["models"]
+    assert names == list(dict.fromkeys(each.name for each in rest.services.models.statuses()))
+    assert {"echo", "broken"} <= set(names)
+
+
 async def test_a_model_has_a_configuration(rest: Rest) -> None:
     config = (await rest.client.get("/v2/models/string/config")).json()
     assert config["input"] == [

@@ -309,6 +309,7 @@ _VERSION = _object(
 SERVER_METADATA: Fragment = _responds("Name, version, extensions.", _SERVER_METADATA, _EXAMPLE_SERVER)
 LANDING: Fragment = _responds("Name, version, links.", _object(["name", "version", "links"], **_IDENTITY, links=_LINKS))
 DEVICES: Fragment = _responds("The devices and their load.", _object(["devices"], devices=_array(_DEVICE)))
+NAMES: Fragment = _responds("The names.", _object(["models"], models=_array(_string("A model."))))
 MODELS: Fragment = _responds("The models and their states.", _object(["models"], models=_array(_VERSION)))
 _INDEX_ENTRY = _object(
     ["name", "version", "state", "reason"],

@@ -37,6 +37,7 @@ class OipRoutes:
         return [
             Route("POST", infer, self.infer, TAG, "Run an inference", openapi=doc.INFER, is_quick=True),
             Route("GET", ready, self.model_ready, TAG, "Is a model ready?", openapi=doc.MODEL_READY),
+            Route("GET", ("/v2/models",), self.names, TAG, "List the models' names", openapi=doc.NAMES),
             # Before the models, one of which could be called so.
             Route("GET", ("/v2/models/stats",), self.statistics, TAG, "All models' statistics", openapi=doc.STATISTICS),
             Route("GET", stats, self.model_statistics, TAG, "A model's statistics", openapi=doc.STATISTICS),
@@ -105,6 +106,10 @@ class OipRoutes:
         identity = self._services.health.identity
         extensions = extensions_of(self._services)
         return json_response({"name": identity.name, "version": identity.version, "extensions": extensions})
+
+    async def names(self, _request: Request) -> Response:
+        """Give the names of the repository's models, whether they are ready or not, as KServe's servers do."""
+        return json_response({"models": list(dict.fromkeys(each.name for each in self._services.models.statuses()))})
 
     async def model_metadata(self, request: Request) -> Response:
         """Give a model's inputs and outputs; a dimension of -1 has no fixed length.
