@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from inferwire_proto.properties import MAX_BATCH, OWN_PREFIX, Properties, PropertyValue
+from inferwire_server.core.limits import LARGEST
 from inferwire_server.core.scheduling.batching import Batching
 from inferwire_server.errors import ServingError, UnfitSetting, invalid_input
 
 MAX_BATCH_DELAY_US = "INFERWIRE_MAX_BATCH_DELAY_US"
 PREFERRED_BATCHES = "INFERWIRE_PREFERRED_BATCHES"
-
-_LARGEST = 2**31 - 1
 
 _NO_MAX_BATCH = f"there is no max_batch ({MAX_BATCH}; in Triton's file max_batch_size), the most rows of one inference"
 
@@ -113,11 +112,11 @@ def _numbers(name: str, value: PropertyValue) -> tuple[int, ...]:
 
 def _number(name: str, value: PropertyValue) -> int:
     """Read a whole number, also if it is text, because OpenVINO takes its own properties as text, too."""
-    is_text = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(_LARGEST))
+    is_text = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(LARGEST))
     number = int(str(value)) if is_text else value
-    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= _LARGEST:
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= LARGEST:
         return number
-    raise invalid_input(f"property {name} is {_shown(value)}, expected a whole number from 0 up to {_LARGEST}")
+    raise invalid_input(f"property {name} is {_shown(value)}, expected a whole number from 0 up to {LARGEST}")
 
 
 def _shown(value: object) -> str:

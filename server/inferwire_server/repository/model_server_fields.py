@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from inferwire_proto.element_types import BY_NAME, BY_OIP
-from inferwire_server.core.limits import MOST_SLOTS
+from inferwire_server.core.limits import LARGEST, MOST_SLOTS
 from inferwire_server.repository.preprocessing_settings import COLORS, MEAN, SCALE, is_mean, is_scale
 from inferwire_server.repository.setting_readers import ANY
-from inferwire_server.repository.setting_values import LARGEST, UnfitValue, is_whole, switch, text, whole
+from inferwire_server.repository.setting_values import UnfitValue, is_whole, switch, text, whole
 
 Table: TypeAlias = dict[str, Any]
 

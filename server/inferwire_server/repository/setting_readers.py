@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from inferwire_proto.properties import PropertyValue
-from inferwire_server.core.limits import MOST_SLOTS
+from inferwire_server.core.limits import LARGEST, MOST_SLOTS
 from inferwire_server.core.specs import Dimension, Shape
 from inferwire_server.core.versions import VersionPolicy, parse_version_policy
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.preprocessing_settings import read_input_preprocessing
 from inferwire_server.repository.setting_values import (
-    LARGEST,
     UnfitValue,
     choice,
     is_number,

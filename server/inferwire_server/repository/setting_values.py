@@ -9,8 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard, cast
 
-LARGEST = 2**31 - 1
-"""The largest whole number that a setting takes."""
+from inferwire_server.core.limits import LARGEST
 
 
 class UnfitValue(Exception):
