@@ -16,11 +16,11 @@ from inferwire_server.transport.http2.outflow import MOST_UNSENT_BYTES
 from inferwire_server.transport.http2.protocol import Http2Timeouts
 from inferwire_server.transport.http2.streams import MOST_STREAMS
 from inferwire_server.transport.keepalive import PeerTimeouts
+from inferwire_server.transport.message_limits import MOST_WAITING_BYTES
 from inferwire_server.transport.oip.parameters import NORMAL_PRIORITY
 from inferwire_server.transport.rpc import oip_stream
 from inferwire_server.transport.rpc.fetching import MOST_UNTAKEN_BYTES
 from inferwire_server.transport.rpc.inbox import MOST_UNREAD_BYTES
-from inferwire_server.transport.session import outbox
 
 PAGES = Path(__file__).resolve().parents[1] / "docs"
 FLAGS = Settings()
@@ -47,8 +47,7 @@ TOLD = {
         f"a JSON document of {FLAGS.max_http_body_mb} MiB, or {FLAGS.max_http_body_mb} KiB that are compressed",
         f"Answers that their caller does not take wait for {span(HTTP.answer_s)};",
         f"Answers that their caller does not take wait for {span(GRPC.stall_s)};",
-        f"more than {outbox.MOST_WAITING_BYTES // MEBIBYTE} MiB of them wait on an SDK session or an OIP stream",
-        f"more than {oip_stream.MOST_WAITING_BYTES // MEBIBYTE} MiB of them wait on an SDK session or an OIP stream",
+        f"more than {MOST_WAITING_BYTES // MEBIBYTE} MiB of them wait on an SDK session or an OIP stream",
         f"or {MOST_UNSENT_BYTES // MEBIBYTE} MiB on a gRPC connection",
         f"the next once {MOST_UNTAKEN_BYTES // MEBIBYTE} MiB or less wait",
     ),

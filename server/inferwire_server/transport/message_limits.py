@@ -1,4 +1,7 @@
-"""How much a message may have, and how many things a request; what is more is refused with the limit."""
+"""How much a message may have, and how many things a request; what is more is refused with the limit.
+
+How much may wait for a caller on its stream is here, too.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ from collections.abc import Iterable
 from inferwire_proto import raw_fields
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, invalid_input
+
+MOST_WAITING_BYTES = 64 << 20
+"""How many bytes of outputs may wait for a caller on its stream. With more of them no more of its requests start, and
+those of a session are not even read."""
 
 FEW = 4096
 """How many inputs, outputs, parameters or settings a request may have: models have hundreds."""

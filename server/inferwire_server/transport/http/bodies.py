@@ -22,8 +22,8 @@ _GZIP = b"\x1f\x8b"
 _STEP = 1024
 """How many bytes are decompressed at once of the members behind the first: there may be many members."""
 
-_LONG = 64 * 1024
-"""From this many bytes on, a JSON object is read on a thread."""
+LONG_JSON = 64 * 1024
+"""From this many bytes on, JSON is read and written on a thread."""
 
 _MOST_VALUES = 65536
 """About how many values such an object may have: it has settings, which are few. Each value may take a hundred times
@@ -115,7 +115,7 @@ async def read_object(request: Request, limit: int, gil_thread: GilThread) -> di
         ServingError: INVALID_INPUT for any other, and what reading a body raises.
     """
     body = bytes(await read_body(request, limit))
-    return await gil_thread.run(_object, body) if len(body) > _LONG else _object(body)
+    return await gil_thread.run(_object, body) if len(body) > LONG_JSON else _object(body)
 
 
 def _object(body: bytes) -> dict[str, Any]:

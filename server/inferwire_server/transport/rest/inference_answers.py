@@ -22,7 +22,7 @@ from inferwire_server.core.scheduling.job import Job
 from inferwire_server.gil_thread import GilThread
 from inferwire_server.service import Services
 from inferwire_server.service.values import Inference, ServedModel, Wanted
-from inferwire_server.transport.http.bodies import read_body
+from inferwire_server.transport.http.bodies import LONG_JSON, read_body
 from inferwire_server.transport.http.exchange import Body, Headers
 from inferwire_server.transport.http.request_headers import header
 from inferwire_server.transport.http.responses import JSON, BytesResponse
@@ -40,9 +40,6 @@ from inferwire_server.transport.rest.oip_request import (
 )
 
 OCTETS = b"application/octet-stream"
-
-LONG_JSON = 64 * 1024
-"""From this many bytes on, JSON is read and written on a thread."""
 
 _LEVEL = zlib.Z_BEST_SPEED
 """How hard answers are compressed: the usual level takes six times as long for little less, the highest a hundred."""

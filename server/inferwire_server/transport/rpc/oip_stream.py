@@ -16,7 +16,7 @@ from inferwire_server.service.refusals import Interface
 from inferwire_server.service.values import Wanted
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.error_translation import as_serving_error
-from inferwire_server.transport.message_limits import checked
+from inferwire_server.transport.message_limits import MOST_WAITING_BYTES, checked
 from inferwire_server.transport.oip.inference import answer_of
 from inferwire_server.transport.request_ids import is_loggable
 from inferwire_server.transport.rpc.context import Context
@@ -31,9 +31,6 @@ from inferwire_server.transport.rpc.oip_plans import LONG_CONTENTS, Plan, long_p
 
 MOST_WAITING = 256
 """How many requests may be unanswered before the stream reads no more."""
-
-MOST_WAITING_BYTES = 64 << 20
-"""How many bytes of outputs may wait for a caller that takes no answers before no more of its requests start."""
 
 _Outcome: TypeAlias = tuple[Wanted, Job] | ServingError
 

@@ -22,15 +22,11 @@ from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.scheduling.job import Job, JobState, Result
 from inferwire_server.core.scheduling.stacks import is_whole, results
 from inferwire_server.errors import ServingError
-from inferwire_server.transport.message_limits import answer_too_large
+from inferwire_server.transport.message_limits import MOST_WAITING_BYTES, answer_too_large
 from inferwire_server.transport.v1.codec import encode_error, encode_result
 
 _MESSAGE_BYTES = 1 << 20
 """How many bytes of outputs one message gathers; a single result may have more."""
-
-MOST_WAITING_BYTES = 64 << 20
-"""How many bytes of results may wait; with more of them, a client that takes no results is no longer read from, and no
-more of its executions start."""
 
 _TINY_S = 0.001
 """Results of inferences that took longer are sent at once, unless others of the client wait for a slot."""
