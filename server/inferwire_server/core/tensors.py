@@ -19,6 +19,9 @@ from inferwire_proto.element_types import ElementType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+"""The shapes of an inference's inputs, in the model's order."""
+
 MOST_DIMENSIONS = 64
 """How many dimensions a shape may have. numpy's arrays have no more, and the product of many more can be a number that
 Python refuses to write."""

@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from math import inf
 from time import thread_time
-from typing import TypeAlias
 
 from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.scheduling.job import Transforms
 from inferwire_server.core.states import StateAccess
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import Shapes, Tensor
 from inferwire_server.engine.backend import Slot
-
-Shapes: TypeAlias = tuple[tuple[int, ...], ...]
-"""The shapes of an inference's inputs, in the model's order."""
 
 BRIEF_S = 0.0004
 """The longest that an inference may take on the loop.

@@ -11,18 +11,16 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from math import prod
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any
 
 import openvino as ov
 from openvino import opset13
 
 from inferwire_server.core.specs import ModelSpec
-from inferwire_server.core.tensors import Tensor, write_shape
+from inferwire_server.core.tensors import Shapes, Tensor, write_shape
 from inferwire_server.errors import invalid_input
 from inferwire_server.openvino_backend.edges import is_of_shapes
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS
-
-_Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 op: Any = opset13
 
@@ -71,7 +69,7 @@ class EmptyInputs:
                 self._check(tuple([each.shape for each in inputs]), spec.prefix_of(index), tensor)
                 return
 
-    def _check(self, shapes: _Shapes, prefix: str, empty: Tensor) -> None:
+    def _check(self, shapes: Shapes, prefix: str, empty: Tensor) -> None:
         with self._lock:
             node = self._taking(shapes)
         if node is not None:
@@ -81,7 +79,7 @@ class EmptyInputs:
             )
 
 
-def _find_taking(graph: Any, inputs: Sequence[Any], shapes: _Shapes) -> str | None:
+def _find_taking(graph: Any, inputs: Sequence[Any], shapes: Shapes) -> str | None:
     """Name the first node that would take elements and be given none; None if there is none, or nothing fits."""
     try:
         graph.reshape({port: ov.PartialShape(shape) for port, shape in zip(inputs, shapes, strict=True)})

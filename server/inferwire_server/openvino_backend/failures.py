@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
 from time import monotonic
-from typing import TypeAlias
 
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import Shapes, Tensor
 
 LATELY_S = 10.0
 """For how long a failure is remembered."""
 
 _MOST = 64
 """How many shapes are remembered, the latest ones."""
-
-_Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ class Failures:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._of: dict[_Shapes, Failure] = {}
+        self._of: dict[Shapes, Failure] = {}
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -77,7 +74,7 @@ class Failures:
             self._of.pop(_shapes(inputs), None)
 
 
-def _shapes(inputs: Sequence[Tensor]) -> _Shapes:
+def _shapes(inputs: Sequence[Tensor]) -> Shapes:
     return tuple([tensor.shape for tensor in inputs])
 
 

@@ -15,7 +15,7 @@ from math import prod
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import Apart, Job, Outcome, Result, Work, outcome_of
 from inferwire_server.core.scheduling.rows import concat_rows, count_rows, slice_rows
-from inferwire_server.core.tensors import Tensor
+from inferwire_server.core.tensors import Shapes, Tensor
 from inferwire_server.errors import ServingError
 
 DROPPED = ServingError(Code.CANCELLED, "the execution was cancelled")
@@ -39,7 +39,7 @@ def split_into_executions(work: Work) -> list[Work]:
     return split_stack(work, 1)
 
 
-def inference_shapes(works: Sequence[Work]) -> tuple[tuple[int, ...], ...]:
+def inference_shapes(works: Sequence[Work]) -> Shapes:
     """Give the shapes of the inputs when all this work runs as one inference, or of each inference if one by one."""
     first = works[0]
     if len(works) > 1:
