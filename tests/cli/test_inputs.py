@@ -136,7 +136,7 @@ def test_among_texts_there_is_nothing_else(text: str, said: str) -> None:
 @pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize(("path", "what"), [("/", "a folder"), ("/dev/zero", "a pipe or a device")])
 def test_a_folder_or_a_device_is_no_input(path: str, what: str) -> None:
-    with pytest.raises(CommandError, match=f"is {path}, which is {what}, and no file, and no JSON"):
+    with pytest.raises(CommandError, match=f"is {path}, {what}, expected a file or JSON"):
         read_value(path, port("x", ov.Type.f32, [1]), PLAIN)
 
 
@@ -148,7 +148,7 @@ def test_packed_elements_are_left_to_programs() -> None:
 @pytest.mark.parametrize("text", ["word " * 60 + "and/or more", "a" * 5000, "/".join(["part"] * 2000)])
 def test_a_text_may_be_too_long_for_a_path(text: str) -> None:
     assert read_value(text, port("x", ov.Type.string, []), PLAIN).tolist() == text
-    with pytest.raises(CommandError, match="which is no file that is there, and no JSON"):
+    with pytest.raises(CommandError, match="expected a file that exists, or JSON"):
         read_value(text, port("x", ov.Type.f32, [1]), PLAIN)
     with pytest.raises(MisuseError, match="names no input"):
         assign([f"other={text}"], [port("x", ov.Type.f32, [1])])

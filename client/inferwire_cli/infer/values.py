@@ -200,17 +200,17 @@ def _from_json(text: str, port: PortDescription) -> Array:
         parsed = _parsed(text)
     except ValueError as error:
         shown = text if len(text) <= 60 else f"{text[:60]}..."
-        why = f"no JSON: {error}" if text[:1] in tuple("[{") else "no JSON"
-        raise CommandError(
-            f"input '{port.oip_name}' is {shown}, which is {_other_than_file(text)}, and {why}"
-        ) from error
+        raise CommandError(f"input '{port.oip_name}' is {shown}, {_why_not_taken(text, error)}") from error
     return _as_array(parsed, port)
 
 
-def _other_than_file(path: str) -> str:
-    if os.path.isdir(path):  # noqa: PTH112 - as above
-        return "a folder, and no file"
-    return "a pipe or a device, and no file" if os.path.exists(path) else "no file that is there"  # noqa: PTH110 - too
+def _why_not_taken(text: str, error: ValueError) -> str:
+    if text[:1] in tuple("[{"):
+        return f"which is no JSON: {error}"
+    if os.path.isdir(text):  # noqa: PTH112 - as above
+        return "a folder, expected a file or JSON"
+    is_there = os.path.exists(text)  # noqa: PTH110 - too
+    return "a pipe or a device, expected a file or JSON" if is_there else "expected a file that exists, or JSON"
 
 
 def _parsed(text: str | bytes) -> Any:
