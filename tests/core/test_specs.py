@@ -136,6 +136,13 @@ def test_a_wrong_element_type_is_named_beside_the_right_one() -> None:
     assert refusal(a_model(), ("a", tensor)) == "input 'a' of model 'm' has element type f32, expected u8"
 
 
+def test_a_file_in_place_of_pixels_is_told_which_models_take_one() -> None:
+    file = Tensor(BY_NAME["string"], (1,), strings.pack([b"a file"]))
+    said = refusal(a_model(port("image", shape=(ANY,) * 4)), ("image", file))
+    assert said.endswith("expected u8; a JPEG or PNG file is for a model whose settings have encoded = true")
+    assert refusal(a_model(port("row", shape=(ANY,) * 2)), ("row", file)).endswith("expected u8")
+
+
 @pytest.mark.parametrize(
     ("shape", "written"), [((1, 5), "[1,5]"), ((4,), "[4]"), ((), "[]"), ((-1, 4), "[-1,4]"), ((1, 4, 1), "[1,4,1]")]
 )

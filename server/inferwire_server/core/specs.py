@@ -9,12 +9,15 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from inferwire_proto.element_types import ElementType
-from inferwire_server.core.tensor_checks import check_content, check_shape, is_left_to_slot
+from inferwire_server.core.tensor_checks import ADVICE_ON_PICTURES, check_content, check_shape, is_left_to_slot
 from inferwire_server.core.tensors import Tensor, write_shape
 from inferwire_server.errors import ServingError, invalid_input
 
 PortKey: TypeAlias = str | int
 """How a caller names a port: by one of its names, or by its position."""
+
+_OF_PICTURES = 4
+"""How many dimensions a batch of pictures has: texts that are sent to an input of as many are files, as a rule."""
 
 _MOST_SHAPES_KEPT = 512
 """How many shapes a model remembers as fitting: callers send tensors of the same shapes again and again."""
@@ -245,7 +248,10 @@ class ModelSpec:
         """Refuse a tensor by its type and shape; give how many bytes it has to have, None if values count too."""
         port, prefix = self.inputs[index], self.prefix_of(index)
         if element_type is not port.element_type:
-            raise invalid_input(f"{prefix} has element type {element_type.name}, expected {port.element_type.name}")
+            takes_pictures = port.shape is not None and len(port.shape) == _OF_PICTURES
+            advice = ADVICE_ON_PICTURES if element_type.is_string and takes_pictures else ""
+            given, expected = element_type.name, port.element_type.name
+            raise invalid_input(f"{prefix} has element type {given}, expected {expected}{advice}")
         shape_of_one = shape if count == 1 else (shape[0] // count, *shape[1:])
         if not port.admits(shape_of_one):
             raise invalid_input(f"{prefix} has shape {write_shape(shape_of_one)}, expected {port.shape_text}")

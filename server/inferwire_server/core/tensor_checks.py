@@ -22,6 +22,9 @@ is empty."""
 _FEW_BYTES = 1 << 12
 """Up to how many bytes of booleans are checked faster without numpy."""
 
+ADVICE_ON_PICTURES = "; a JPEG or PNG file is for a model whose settings have encoded = true"
+"""What the caller is told who sends a picture's file to a model that takes its pixels."""
+
 MOST_STRINGS = 1 << 13
 """How many strings of an input are looked at before it is admitted, in about a millisecond."""
 
@@ -95,7 +98,7 @@ def check_content(prefix: str, tensor: Tensor) -> None:
 def advice_on_picture(data: bytes | bytearray | memoryview) -> str:
     """Say which models take a picture's file if the bytes are one, sent in place of its pixels; else nothing."""
     is_picture = bytes(data[:4]).startswith(_PICTURES)
-    return "; a JPEG or PNG file is for a model whose settings have encoded = true" if is_picture else ""
+    return ADVICE_ON_PICTURES if is_picture else ""
 
 
 def _are_booleans(tensor: Tensor) -> bool:
