@@ -423,7 +423,8 @@ MISUSE: dict[str, tuple[tuple[str, ...], str]] = {
     "no module": (("-m",), "there is no PROGRAM to run; --help shows examples"),
     "an unknown option": (("--adress", "x", "program.py"), "unrecognized arguments: --adress"),
     "a bad address": (("--address", "a:b:c", "program.py"), "address 'a:b:c' is not host:port"),
-    "a command": (("serve", "--help"), "there is no program 'serve'; a command is run as `inferwire serve`"),
+    "a command": (("serve", "--help"), "no file 'serve'; inferwire's own commands are run as `inferwire serve`"),
+    "a name alone": (("benchmark_app", "-h"), "and programs on the PATH by their paths, as $(which benchmark_app)"),
 }
 
 

@@ -57,7 +57,10 @@ def main(arguments: Sequence[str], command: Sequence[str]) -> NoReturn:
     if not program:
         parser.error("there is no PROGRAM to run; --help shows examples")
     if (word := program[0]).isidentifier() and not Path(word).exists():
-        parser.error(f"there is no program '{word}'; a command is run as `inferwire {word}`")
+        parser.error(
+            f"there is no file '{word}'; inferwire's own commands are run as `inferwire {word}`, "
+            f"and programs on the PATH by their paths, as $(which {word})"
+        )
     if sys.flags.ignore_environment or sys.flags.no_site:
         parser.error("Python's options -E, -I and -S keep the mirror out; run it without them")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH")]))
