@@ -40,6 +40,14 @@ SHAPED = "shapes.q is [1, 4]: there is no input 'q', expected one of z"
             'device = "AUTO:XPU"',
             'device is "AUTO:XPU": No available device to filter AUTO plugin; exp',
         ),
+        (
+            '[properties]\nNOPE = "1"',
+            'properties.NOPE is "1": NotFound: Unsupported property NOPE by CPU plugin.',
+        ),
+        (
+            '[properties]\nPERF_COUNT = true\nNUM_STREAMS = "many"',
+            'properties.NUM_STREAMS is "many": Could not read number of streams',
+        ),
         ("[shapes]\nq = [1, 4]", SHAPED),
         ('[shapes]\nq = "any"', SHAPED.replace("[1, 4]", '"any"')),
         ("[shapes]\nz = [1, 4]\nq = [1, 4]", SHAPED),
@@ -95,6 +103,7 @@ async def test_a_device_of_the_servers_own_flag_is_named_by_it(backend: OpenVino
 
 async def test_what_else_is_wrong_is_not_the_devices_fault(backend: OpenVinoBackend, source: Source) -> None:
     source.path.write_text("no model")
+    (source.path.parent / "inferwire.toml").write_text('[properties]\nNOPE = "1"')
     found = await reason_of(backend, source.path.parent.parent, ModelOptions("", "AUTO:CPU"))
     assert "--device" not in found
     assert "Unable to read the model" in found

@@ -3,7 +3,7 @@
 - `backend` is the runtime and its compiled models. `sources` reads a model's files and does to it what its source
   says, with `preprocessing` and `added_outputs`; `screening` mends or keeps out what would end the process or mix up
   callers, and `edges` steps through graphs. `compile_cache` keeps what is compiled, and `device_check` says whether it
-  was the device that failed.
+  was the device that failed, or which property.
 - `slots` run inferences, `bound_slots` those on a caller's states. `brief` is the model once more, for those that run
   on the event loop. `empty_inputs` are those that a model cannot take, and `attention_states` the states that go
   together.

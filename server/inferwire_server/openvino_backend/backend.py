@@ -25,7 +25,7 @@ from inferwire_server.openvino_backend.attention_states import pairs_of
 from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
 from inferwire_server.openvino_backend.brief import compile_brief
 from inferwire_server.openvino_backend.compile_cache import alone_in, kept_in
-from inferwire_server.openvino_backend.device_check import check_device
+from inferwire_server.openvino_backend.device_check import check_device, check_each_property
 from inferwire_server.openvino_backend.empty_inputs import EmptyInputs
 from inferwire_server.openvino_backend.errors import translate
 from inferwire_server.openvino_backend.graphs import Graphs
@@ -126,6 +126,7 @@ class OpenVinoBackend:
         except ServingError as error:
             if source.by_settings and not isinstance(error, UnfitSetting):
                 check_device(self._core, options.device)
+                check_each_property(self._device_for(source, options), config_of(options.properties), error.message)
             raise
 
     def query(self, source: Source, device: str, properties: Properties) -> dict[str, str]:
