@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import structlog
 
 from inferwire_server.composition import Composition, compose
+from inferwire_server.core.version_states import VersionState
 from inferwire_server.engine.backend import Backend
 from inferwire_server.from_settings import check
 from inferwire_server.host.control_groups import OWN_GROUPS
@@ -221,5 +222,7 @@ def _take_work(server: Composition, sockets: Sockets) -> None:
     sockets.grpc.publish_readiness()
     statuses = server.catalogue.statuses()
     ready = sum(served.takes_jobs for served in statuses)
-    say = log.warning if statuses and not ready else log.info
-    say("ready" if server.services.health.is_ready else "not ready", ready=ready, versions=len(statuses))
+    failed = sum(served.state is VersionState.FAILED for served in statuses)
+    say = log.warning if failed or (statuses and not ready) else log.info
+    event = "ready" if server.services.health.is_ready else "not ready"
+    say(event, ready=ready, failed=failed, versions=len(statuses))

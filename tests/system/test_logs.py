@@ -73,4 +73,13 @@ def test_models_that_are_idle_before_the_last_is_loaded_count_as_ready(tmp_path:
     with started("--model-repository", str(tmp_path)) as (server, log):
         wait_until_ready(server, log)
         line = log_line(log, "ready")
-    assert (line["level"], line["ready"], line["versions"]) == ("info", 2, 2)
+    assert (line["level"], line["ready"], line["failed"], line["versions"]) == ("info", 2, 0, 2)
+
+
+def test_models_that_failed_are_counted_when_the_server_is_ready(tmp_path: Path) -> None:
+    copytree(MODELS / "digits_mlp/1", tmp_path / "digits_mlp/1")
+    (tmp_path / "broken.onnx").write_text("no model")
+    with started("--model-repository", str(tmp_path)) as (server, log):
+        wait_until_ready(server, log)
+        line = log_line(log, "ready")
+    assert (line["level"], line["ready"], line["failed"], line["versions"]) == ("warning", 1, 1, 2)
