@@ -162,7 +162,13 @@ def path_of(method: str) -> str:
 
 
 def error_from(error: grpc.RpcError, address: str) -> InferwireError:
-    """Translate what gRPC raised; the code in the trailing metadata says most."""
+    """Translate what gRPC raised, and is told nowhere else; the code in the trailing metadata says most.
+
+    Many a call is raised itself. It is to be gone before the interpreter ends: its destructor would wait for ever for a
+    lock that one of gRPC's threads had when it was stopped.
+    """
+    # Its frames hold the call, which only garbage collection would free.
+    error.__traceback__ = None
     status = cast("grpc.StatusCode", cast("Any", error).code())
     details = str(cast("Any", error).details() or status.name)
     trailers: dict[str, str | bytes] = dict(cast("Any", error).trailing_metadata() or ())
@@ -217,7 +223,14 @@ class as_own_errors:  # noqa: N801 - it reads as what it does
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, grpc.RpcError):
-            raise error_from(error, self._address) from None
+            own = error_from(error, self._address)
+            # An error that ends the program lives until the interpreter ends, and so would the call.
+            del error, traceback
+            try:
+                raise own
+            finally:
+                own.__context__ = None
+                del own
         if isinstance(error, ValueError) and str(error).startswith(_OF_CLOSED_CHANNELS):
             raise unavailable(self._address, str(error)) from None
 

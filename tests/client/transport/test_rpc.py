@@ -13,7 +13,7 @@ import grpc
 import pytest
 from tests.client.transport.endings import Endings
 from tests.client.transport.scripted_server import DATA, ScriptedServer, methods_of
-from tests.waiting import LIMIT_S
+from tests.waiting import LIMIT_S, wait_until
 
 import inferwire as ov
 from inferwire.transport import rpc
@@ -202,8 +202,7 @@ def test_where_a_blob_is_refused_the_others_travel_no_further(server: ScriptedSe
 
     server.unary["Upload"] = upload
     blobs = Blob(DATA + b"longer", b"a" * 32), Blob(DATA, b"b" * 32)
-    # The error that is kept keeps the calls' objects.
-    with pytest.raises(ov.TooLarge, match="there is no room") as _kept:
+    with pytest.raises(ov.TooLarge, match="there is no room"):
         transport.read(ModelContents(ModelSource(b"a" * 32, b"b" * 32, ".xml", {}, {}), blobs, tuple))
     assert is_ended.wait(LIMIT_S)
 
@@ -222,5 +221,62 @@ def test_an_error_that_was_dealt_with_keeps_nothing_of_its_caller() -> None:
     gc.disable()
     try:
         assert fail()() is None
+    finally:
+        gc.enable()
+
+
+class Failing:
+    """Ways in which calls fail that gRPC raises themselves, each after one that succeeds."""
+
+    def __init__(self, server: ScriptedServer, transport: GrpcTransport) -> None:
+        self._server = server
+        self._transport = transport
+        self._server.unary |= {"Upload": lambda request, context: b"", "Read": lambda request, context: b""}
+        self._read(b"a")
+
+    def upload(self) -> object:
+        self._server.unary["Upload"] = self._refuse
+        with pytest.raises(ov.TooLarge) as caught:
+            self._read(b"b")
+        return caught
+
+    def large_execution(self) -> object:
+        self._server.unary["Infer"] = self._refuse
+        outcomes = Endings()
+        with closing(grpc.insecure_channel(f"127.0.0.1:{self._server.port}")) as channel:
+            LargeExecution(channel, "here", (), outcomes.take).start(b"", [DATA])
+            error = outcomes.get(timeout=LIMIT_S).error
+            assert isinstance(error, ov.TooLarge)
+        return error
+
+    def _read(self, content: bytes) -> None:
+        blobs = (Blob(content, content * 32),)
+        self._transport.read(ModelContents(ModelSource(blobs[0].sha256, b"", ".onnx", {}, {}), blobs, tuple))
+
+    def _refuse(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "there is no room")
+
+
+@pytest.mark.parametrize("fail", [Failing.upload, Failing.large_execution])
+def test_an_error_keeps_no_call(
+    server: ScriptedServer, transport: GrpcTransport, fail: Callable[[Failing], object]
+) -> None:
+    """A call that is destroyed as the interpreter ends may wait for ever.
+
+    It waits for its lock, which one of gRPC's threads may have had when it was stopped.
+    """
+
+    def calls() -> int:
+        return sum(isinstance(each, grpc.Call) for each in gc.get_objects())
+
+    failing = Failing(server, transport)
+    gc.collect()
+    gc.disable()
+    try:
+        before = calls()
+        kept = fail(failing)
+        # The thread that has told of the end may not have let go of them yet.
+        wait_until(lambda: calls() == before)
+        del kept
     finally:
         gc.enable()

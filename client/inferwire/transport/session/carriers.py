@@ -86,10 +86,8 @@ class GrpcCarrier:
         """Yield the call's answers."""
         if self._call is None:
             return
-        try:
+        with rpc.as_own_errors(self._address):
             yield from self._call
-        except grpc.RpcError as raised:
-            raise rpc.error_from(raised, self._address) from None
 
     def cancel(self) -> None:
         """Cancel the call."""
