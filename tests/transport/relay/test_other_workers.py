@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
+from tests.clock import Clock
 from tests.transport.served_methods import served_methods
 from tests.waiting import LIMIT_S
 
@@ -84,6 +86,27 @@ async def test_a_call_ends_where_the_other_worker_is_silent_or_has_gone(
         else (Code.MODEL_NOT_READY, "worker 2 of this server does not answer")
     )
     assert (refused.value.code, refused.value.message) == expected
+
+
+async def test_the_log_says_once_a_minute_why_a_worker_cannot_be_called(crew: Crew) -> None:
+    clock = Clock()
+    async with OtherWorkers(crew, clock=clock) as other_workers:
+
+        async def fail(*, says_so: bool) -> None:
+            with capture_logs() as logged, pytest.raises(ServingError, match="worker 2 of this server does not answer"):
+                await other_workers.ask(1, "a.Service.Call", b"", None, alone=True)
+            assert [(line["event"], line["number"]) for line in logged] == [("a worker cannot be called", 2)] * says_so
+            assert all("No such file or directory" in line["reason"] for line in logged)
+
+        await fail(says_so=True)
+        await fail(says_so=False)
+        clock.now += 60
+        await fail(says_so=True)
+        other_workers.may_leave()
+        clock.now += 60
+        with capture_logs() as logged, pytest.raises(ServingError, match="shutting down"):
+            await other_workers.ask(1, "a.Service.Call", b"", None, alone=True)
+        assert logged == []
 
 
 @dataclass

@@ -6,10 +6,13 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from math import inf
+from time import monotonic
 from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+import structlog
 
 from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.metadata import SESSION_METADATA
@@ -19,6 +22,8 @@ from inferwire_server.transport import request_ids
 from inferwire_server.transport.rpc.call_head import Metadata
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.methods import path_of
+
+log = structlog.stdlib.get_logger()
 
 CREW_METADATA = "inferwire-crew"
 """The metadata entry of a call from one worker to another; its value shows that it is one."""
@@ -38,14 +43,22 @@ _SILENCE_S = 10.0
 """How long a worker that owes an answer may be silent before it is pinged, and how long after that. A process that is
 stopped keeps its sockets open: only its silence shows it."""
 
+_QUIET_S = 60.0
+"""How long that a worker cannot be called is not logged again after it was logged."""
+
 T = TypeVar("T")
 
 
 class OtherWorkers:
-    """Channels to the other workers, open inside `async with`."""
+    """Channels to the other workers, open inside `async with`.
 
-    def __init__(self, crew: Crew, silence_s: float = _SILENCE_S) -> None:
+    If a call does not come through, the log says why, once a minute by `clock`, which shows the time in seconds.
+    """
+
+    def __init__(self, crew: Crew, silence_s: float = _SILENCE_S, clock: Callable[[], float] = monotonic) -> None:
         self._crew = crew
+        self._clock = clock
+        self._told_at = -inf
         self._options = _options(round(silence_s * 1000))
         self._channels: dict[int, grpc.aio.Channel] = {}
         self._are_there = False
@@ -101,6 +114,7 @@ class OtherWorkers:
             if error.code() is grpc.StatusCode.UNAVAILABLE and CODE_METADATA not in error.trailing_metadata():
                 if self._may_leave:
                     raise shutting_down() from error
+                self._tell(worker, error)
                 sentence = f"worker {worker + 1} of this server does not answer"
                 raise ServingError(Code.MODEL_NOT_READY, sentence, retry_after_s=1.0) from error
             raise
@@ -123,6 +137,7 @@ class OtherWorkers:
             if error.code() in _BROKEN and CODE_METADATA not in error.trailing_metadata():
                 if self._may_leave:
                     raise shutting_down() from error
+                self._tell(worker, error)
                 sentence = f"worker {worker + 1} of this server, which has the session, does not answer"
                 raise ServingError(Code.SESSION_EXPIRED, sentence) from error
             raise
@@ -146,6 +161,12 @@ class OtherWorkers:
     def is_passed_on(self, context: Context) -> bool:
         """Whether another worker makes a call for a caller of its own, which wants the answer of the whole server."""
         return (CREW_METADATA, self._mark(alone=False)) in context.metadata
+
+    def _tell(self, worker: int, error: grpc.aio.AioRpcError) -> None:
+        now = self._clock()
+        if now - self._told_at >= _QUIET_S:
+            self._told_at = now
+            log.error("a worker cannot be called", number=worker + 1, reason=error.details())
 
     def _metadata(self, context: Context | None, *, alone: bool) -> Metadata:
         passed_on = () if context is None else _passed_on(context.metadata)
