@@ -48,14 +48,14 @@ CLIENT_LAYERS = tuple(
 """The client's folders and modules from the lowest to the highest."""
 SERVER_FOLDERS = {
     "core": "",
-    "host": "core",
+    "host": "core seldom",
     "open_inference": "core",
     "engine": "core bugs call_threads",
     "openvino_backend": "core engine.backend",
     "repository": "core engine open_inference",
     "metrics": "core host engine repository gil_thread tallies",
     "service": "core host engine repository call_threads gil_thread tallies",
-    "transport": "core bugs",
+    "transport": "core bugs seldom",
     "transport.http": "core transport gil_thread",
     "transport.http2": "transport",
     "transport.oip": "core service open_inference log_options",
@@ -66,7 +66,7 @@ SERVER_FOLDERS = {
         "core service transport transport.http2 transport.oip transport.v1 transport.session open_inference"
     ),
     "transport.relay": (
-        "core service transport transport.http transport.session transport.rpc open_inference gil_thread crew"
+        "core service transport transport.http transport.session transport.rpc open_inference gil_thread crew seldom"
     ),
     "workers": "host process settings crew log_lines",
 }

@@ -12,6 +12,7 @@ import structlog
 from inferwire_proto.openvino_errors import without_places
 from inferwire_server.log_lines import LineHandler
 from inferwire_server.log_options import LEVELS, LogFormat, LogLevel
+from inferwire_server.seldom import Seldom
 
 _NUMBERS = dict(
     zip(LEVELS, (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL + 1), strict=True)
@@ -35,8 +36,6 @@ with these.
 
 _SENDERS = ("opentelemetry.exporter.", "opentelemetry.sdk._shared_internal")
 """How the names of the loggers begin that log traces which cannot be sent, for each try and each span."""
-
-_UNSENT_AGAIN_S = 60.0
 
 _FIRST = ("timestamp", "level", "event")
 """The fields that a line of JSON begins with."""
@@ -110,17 +109,14 @@ class UnsentTraces(logging.Filter):
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         super().__init__()
-        self._clock = clock
-        self._told_at: float | None = None
+        self._tells = Seldom(clock)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Say whether a line is logged."""
         if not record.name.startswith(_SENDERS):
             return True
-        now = self._clock()
-        if self._told_at is not None and now - self._told_at < _UNSENT_AGAIN_S:
+        if not self._tells.is_due():
             return False
-        self._told_at = now
         record.msg = f"traces are not sent to where OTEL_EXPORTER_OTLP_ENDPOINT says: {record.getMessage()}"
         record.args = ()
         return True

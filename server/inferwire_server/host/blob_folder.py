@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from math import inf
 from time import monotonic
 
 import structlog
@@ -15,11 +14,9 @@ import structlog
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError, is_lack_of_files
 from inferwire_server.host.own_folder import OwnFolder
+from inferwire_server.seldom import Seldom
 
 log = structlog.stdlib.get_logger()
-
-_QUIET_S = 60.0
-"""How long that uploads fail is not logged again after it was logged: each of a caller's attempts may fail."""
 
 
 class DiskFault(ServingError):
@@ -38,8 +35,7 @@ class BlobFolder:
     """A folder in one of the process's own. `clock` shows the time in seconds, by which the log tells of faults."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
-        self._told_at = -inf
+        self._tells = Seldom(clock)
         self._begin()
 
     def __repr__(self) -> str:
@@ -69,9 +65,7 @@ class BlobFolder:
         try:
             yield
         except DiskFault as fault:
-            now = self._clock()
-            if now - self._told_at >= _QUIET_S:
-                self._told_at = now
+            if self._tells.is_due():
                 log.error("uploads fail", folder=str(self.path), reason=fault.reason)
             raise
 

@@ -14,12 +14,12 @@ import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from math import inf
 from time import monotonic
 from typing import TypeAlias
 
 import structlog
 
+from inferwire_server.seldom import Seldom
 from inferwire_server.transport.listening import BACKLOG
 
 log = structlog.stdlib.get_logger()
@@ -29,9 +29,6 @@ _MOST_AT_ONCE = 64
 
 _AGAIN_S = 0.1
 """How long to wait before trying again if no connection can be accepted."""
-
-_QUIET_S = 60.0
-"""How long that is not logged again after it was logged."""
 
 _FIRST_BYTE_S = 60.0
 """How long a peer may say nothing where it is to speak TLS first. A handshake that has begun may take as long."""
@@ -53,11 +50,10 @@ class Accepting:
     def __init__(self, listener: socket.socket, let_in: LetIn, clock: Callable[[], float] = monotonic) -> None:
         self._listener = listener
         self._let_in = let_in
-        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._entering: set[asyncio.Task[None]] = set()
         self._resuming: asyncio.TimerHandle | None = None
-        self._told_at = -inf
+        self._tells = Seldom(clock)
         listener.setblocking(False)
         listener.listen(BACKLOG)
         self._resume()
@@ -124,9 +120,7 @@ class Accepting:
     def _pause(self, error: OSError) -> None:
         self._loop.remove_reader(self._listener)
         self._resuming = self._loop.call_later(_AGAIN_S, self._resume)
-        now = self._clock()
-        if now - self._told_at >= _QUIET_S:
-            self._told_at = now
+        if self._tells.is_due():
             log.warning("new connections have to wait", reason=os.strerror(error.errno or 0))
 
 

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from math import inf
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from inferwire_proto.errors import CODE_METADATA, Code
 from inferwire_proto.metadata import SESSION_METADATA
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError, shutting_down
+from inferwire_server.seldom import Seldom
 from inferwire_server.transport import request_ids
 from inferwire_server.transport.rpc.call_head import Metadata
 from inferwire_server.transport.rpc.context import Context
@@ -43,9 +43,6 @@ _SILENCE_S = 10.0
 """How long a worker that owes an answer may be silent before it is pinged, and how long after that. A process that is
 stopped keeps its sockets open: only its silence shows it."""
 
-_QUIET_S = 60.0
-"""How long that a worker cannot be called is not logged again after it was logged."""
-
 T = TypeVar("T")
 
 
@@ -57,8 +54,7 @@ class OtherWorkers:
 
     def __init__(self, crew: Crew, silence_s: float = _SILENCE_S, clock: Callable[[], float] = monotonic) -> None:
         self._crew = crew
-        self._clock = clock
-        self._told_at = -inf
+        self._tells = Seldom(clock)
         self._options = _options(round(silence_s * 1000))
         self._channels: dict[int, grpc.aio.Channel] = {}
         self._are_there = False
@@ -163,9 +159,7 @@ class OtherWorkers:
         return (CREW_METADATA, self._mark(alone=False)) in context.metadata
 
     def _tell(self, worker: int, error: grpc.aio.AioRpcError) -> None:
-        now = self._clock()
-        if now - self._told_at >= _QUIET_S:
-            self._told_at = now
+        if self._tells.is_due():
             log.error("a worker cannot be called", number=worker + 1, reason=error.details())
 
     def _metadata(self, context: Context | None, *, alone: bool) -> Metadata:
