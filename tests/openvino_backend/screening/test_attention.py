@@ -35,12 +35,27 @@ def as_one_operation(data: Any) -> Any:
     return op.scaled_dot_product_attention(data, data, data)
 
 
-@pytest.mark.parametrize("build", [bare, scaled, as_one_operation])
-def test_attention_is_right_also_after_one_over_a_single_element(build: Any, tmp_path: Path) -> None:
+def of_a_scale(data: Any) -> Any:
+    """Attend as PyTorch's models do whose attention has a scale and no mask: they have the number 0 for that."""
+    zero, scale = op.constant(np.float32(0)), op.constant(np.float32(0.3))
+    return op.scaled_dot_product_attention(data, data, data, zero, scale)
+
+
+def off_by_zero(data: Any) -> Any:
+    scores = op.add(op.matmul(data, data, False, True), op.constant(np.float32(0)))
+    return op.matmul(op.softmax(scores, -1), data, False, False)
+
+
+_BUILDS = [bare, scaled, as_one_operation, of_a_scale, off_by_zero]
+
+
+@pytest.mark.parametrize("build", _BUILDS)
+@pytest.mark.parametrize("is_half", [False, True])
+def test_attention_is_right_also_after_one_over_a_single_element(build: Any, is_half: bool, tmp_path: Path) -> None:
     data = op.parameter([-1, -1, 4], np.float32)
     attention = build(data)
     attention.output(0).get_tensor().set_names({"attended"})
-    openvino.save_model(make([op.result(attention)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    openvino.save_model(make([op.result(attention)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=is_half)
     options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
     after_one, of_its_own = (OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options) for _ in range(2))
     assert sorted(after_one.spec.outputs[0].names) == ["attended"]
@@ -55,7 +70,7 @@ def test_attention_is_right_also_after_one_over_a_single_element(build: Any, tmp
         np.testing.assert_allclose(attend(after_one, length), attend(of_its_own, length), atol=1e-4)
 
 
-@pytest.mark.parametrize("build", [bare, scaled, as_one_operation])
+@pytest.mark.parametrize("build", _BUILDS)
 @pytest.mark.parametrize("shape", [(2, 0, 4), (0, 3, 4), (0, 0, 4)])
 def test_attention_of_nothing_gives_nothing(build: Any, shape: tuple[int, ...], tmp_path: Path) -> None:
     data = op.parameter([-1, -1, 4], np.float32)

@@ -35,24 +35,27 @@ def mask_attention(model: Any) -> None:
 
     As of OpenVINO 2026.4 the CPU plugin makes one kernel of it for all shapes. If the first inference goes over one
     element, whose softmax is 1 whatever it is, the kernel has no softmax: later ones over 17 and more are wrong.
+    A mask of constant zeros is left out before, so that it is none: PyTorch's attention has the number 0 for a mask if
+    it has a scale.
     """
     for node in [*nodes(model)]:
         if node.get_type_name() == "Softmax":
             scores = node.input_value(0)
-            is_masked = scores.get_node().get_type_name() in _MASKING
-            if _is_for_matmul(node) and not is_masked and _is_left_open(scores, -1):
+            if _is_for_matmul(node) and not _are_masked(scores) and _is_left_open(scores, -1):
                 # The plugin does not add one row of zeros to no rows.
                 most = np.array([*[1] * (len(scores.get_partial_shape()) - 1), _ANY_LENGTH])
                 mask = _zeros(op.minimum(op.shape_of(scores), most), scores)
                 node.input(0).replace_source_output(op.add(scores, mask).output(0))
         elif node.get_type_name() == "ScaledDotProductAttention" and _is_without_mask(node):
-            query, key, value = node.input_values()
+            query, key, value, *given = node.input_values()
             if _is_left_open(key, -2):
                 before = np.arange(len(key.get_partial_shape()) - 1)
                 rows = op.gather(op.shape_of(query), before, np.int64(0))
                 rows = op.minimum(rows, np.array([_ANY_LENGTH, *[1] * (len(before) - 1)]))
                 mask = _zeros(op.concat([rows, _length(key)], 0), key)
-                masked = op.scaled_dot_product_attention(query, key, value, mask)
+                if given:
+                    mask = op.add(given[0], mask)
+                masked = op.scaled_dot_product_attention(query, key, value, mask, *given[1:])
                 lead(node.output(0).get_target_inputs(), masked.output(0))
 
 
@@ -75,8 +78,14 @@ def _is_for_matmul(softmax: Any) -> bool:
     return any(target.get_node().get_type_name() == "MatMul" for target in softmax.output(0).get_target_inputs())
 
 
+def _are_masked(scores: Any) -> bool:
+    node = scores.get_node()
+    return node.get_type_name() in _MASKING and not any(map(_is_of_zeros, node.input_values()))
+
+
 def _is_without_mask(attention: Any) -> bool:
-    return attention.get_input_size() == _WITHOUT_MASK and not attention.get_attributes()["causal"]
+    masks = attention.input_values()[_WITHOUT_MASK:][:1]
+    return all(map(_is_of_zeros, masks)) and not attention.get_attributes()["causal"]
 
 
 def _is_masked(attention: Any) -> bool:
@@ -88,6 +97,18 @@ def _may_share(mask: Any, query: Any) -> bool:
     if query.rank != _WITH_HEADS or query[0] == 1 or mask.rank.is_dynamic or not len(mask):
         return False
     return len(mask) < _WITH_HEADS or mask[0].get_min_length() <= 1
+
+
+def _is_of_zeros(value: Any) -> bool:
+    """Whether a value is constant, and adds nothing. Weights that a file keeps in half precision are converted."""
+    node = value.get_node()
+    if node.get_type_name() == "Convert":
+        node = node.input_value(0).get_node()
+    return (
+        node.get_type_name() == "Constant"
+        and node.get_element_type().get_type_name() in _FLOATS
+        and not node.data.any()
+    )
 
 
 def _length(key: Any) -> Any:
