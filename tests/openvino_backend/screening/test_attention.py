@@ -46,7 +46,14 @@ def off_by_zero(data: Any) -> Any:
     return op.matmul(op.softmax(scores, -1), data, False, False)
 
 
-_BUILDS = [bare, scaled, as_one_operation, of_a_scale, off_by_zero]
+def in_two_precisions(data: Any) -> Any:
+    """Attend as models in half precision do, whose softmax is computed in single precision."""
+    half = op.convert(data, "f16")
+    scores = op.convert(op.matmul(half, half, False, True), "f32")
+    return op.convert(op.matmul(op.convert(op.softmax(scores, -1), "f16"), half, False, False), "f32")
+
+
+_BUILDS = [bare, scaled, as_one_operation, of_a_scale, off_by_zero, in_two_precisions]
 
 
 @pytest.mark.parametrize("build", _BUILDS)
@@ -84,6 +91,11 @@ def masked(data: Any) -> Any:
     return op.matmul(op.softmax(op.add(op.matmul(data, data, False, True), shown(data)), -1), data, False, False)
 
 
+def masked_in_two_precisions(data: Any) -> Any:
+    scores = op.convert(op.add(op.matmul(data, data, False, True), shown(data)), "f16")
+    return op.matmul(op.convert(op.softmax(scores, -1), "f32"), data, False, False)
+
+
 def masked_by_choice(data: Any) -> Any:
     scores = op.matmul(data, data, False, True)
     chosen = op.select(op.greater(shown(data), op.constant(np.float32(0))), scores, op.constant(np.float32(-1e4)))
@@ -104,7 +116,9 @@ def shown(data: Any) -> Any:
     return op.unsqueeze(op.reduce_max(data, np.array([2])), np.int64(1))
 
 
-@pytest.mark.parametrize("build", [masked, masked_by_choice, masked_as_one_operation, over_known_length])
+@pytest.mark.parametrize(
+    "build", [masked, masked_in_two_precisions, masked_by_choice, masked_as_one_operation, over_known_length]
+)
 def test_attention_that_needs_no_mask_is_left_as_it_is(build: Any, tmp_path: Path) -> None:
     data = op.parameter([-1, -1, 4], np.float32)
     openvino.save_model(make([op.result(build(data))], [data], "m"), tmp_path / "model.xml")

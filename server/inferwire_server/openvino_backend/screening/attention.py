@@ -74,12 +74,16 @@ def give_masks_batches(model: Any) -> None:
                 node.input(3).replace_source_output(spread.output(0))
 
 
-def _is_for_matmul(softmax: Any) -> bool:
-    return any(target.get_node().get_type_name() == "MatMul" for target in softmax.output(0).get_target_inputs())
+def _is_for_matmul(node: Any) -> bool:
+    users = [target.get_node() for target in node.output(0).get_target_inputs()]
+    return any(
+        user.get_type_name() == "MatMul" or (user.get_type_name() == "Convert" and _is_for_matmul(user))
+        for user in users
+    )
 
 
 def _are_masked(scores: Any) -> bool:
-    node = scores.get_node()
+    node = _before_conversions(scores)
     return node.get_type_name() in _MASKING and not any(map(_is_of_zeros, node.input_values()))
 
 
@@ -100,15 +104,17 @@ def _may_share(mask: Any, query: Any) -> bool:
 
 
 def _is_of_zeros(value: Any) -> bool:
-    """Whether a value is constant, and adds nothing. Weights that a file keeps in half precision are converted."""
+    """Whether a value is constant, and adds nothing."""
+    node = _before_conversions(value)
+    if node.get_type_name() != "Constant" or node.get_element_type().get_type_name() not in _FLOATS:
+        return False
+    return not node.data.any()
+
+
+def _before_conversions(value: Any) -> Any:
+    """Give the node that computes a value. Conversions between floats come to nothing in the plugin."""
     node = value.get_node()
-    if node.get_type_name() == "Convert":
-        node = node.input_value(0).get_node()
-    return (
-        node.get_type_name() == "Constant"
-        and node.get_element_type().get_type_name() in _FLOATS
-        and not node.data.any()
-    )
+    return _before_conversions(node.input_value(0)) if node.get_type_name() == "Convert" else node
 
 
 def _length(key: Any) -> Any:
