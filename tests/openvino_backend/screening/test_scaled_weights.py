@@ -58,9 +58,30 @@ def test_weights_are_decompressed_once_for_all_streams(
         weights = op.multiply(compressed(kind, zero_point), np.full((WIDTH, 1), 2, np.float32))
         given = op.relu(op.matmul(given, weights, False, True))
     openvino.save_model(make([op.result(given)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    assert_gives_eights(tmp_path / "model.xml", precision)
+
+
+@pytest.mark.parametrize(("kind", "zero_point"), [("i8", 0), ("u8", 3), ("u4", 3)])
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_weights_of_convolutions_are_decompressed_once_for_all_streams(
+    kind: str, zero_point: int, precision: str, tmp_path: Path
+) -> None:
+    data = op.parameter([-1, WIDTH], np.float32)
+    given = op.reshape(data, np.array([0, 0, 1, 1]), True)
+    for _ in range(3):
+        weights = op.multiply(compressed(kind, zero_point), np.full((WIDTH, 1), 2, np.float32))
+        kernel, none, each = op.reshape(weights, np.array([WIDTH, WIDTH, 1, 1]), False), [0, 0], [1, 1]
+        given = op.relu(op.convolution(given, kernel, each, none, none, each))
+    flat = op.reshape(given, np.array([0, 0]), True)
+    openvino.save_model(make([op.result(flat)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    assert_gives_eights(tmp_path / "model.xml", precision)
+
+
+def assert_gives_eights(path: Path, precision: str) -> None:
+    """Compile a model of three layers, each of which doubles, as often as it takes to see that each does so once."""
     options = ModelOptions("m", "CPU", {"NUM_STREAMS": "2", "INFERENCE_PRECISION_HINT": precision})
     for _ in range(COMPILED):
-        slot = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options).create_slot()
+        slot = OpenVinoBackend().compile(Source(path), options).create_slot()
         (found,) = slot.run([Tensor(BY_NAME["f32"], ONES.shape, ONES.tobytes())], [0])
         np.testing.assert_array_equal(np.frombuffer(found.data, np.float32).reshape(found.shape), ONES * 8)
 

@@ -37,7 +37,8 @@ _F8 = ("f8e4m3", "f8e5m2")
 """What no layer decompresses itself."""
 
 _DECOMPRESSED_WIDTH = 64
-"""A layer decompresses whole numbers itself, also in bf16, if what it sums up are so many products, or a multiple."""
+"""A product of matrices decompresses whole numbers itself, also in bf16, if it sums up so many products, or a multiple.
+No other layer does."""
 
 _MATRIX_RANK = 2
 
@@ -51,7 +52,7 @@ def mend_quantized_layers(model: Any) -> None:
             _scale_before(node, layers)
         elif node.get_type_name() == "FakeQuantize":
             _part_from_layer(node, layers)
-        elif node.get_type_name() == "MatMul" and not layers.gives_sums(node) and _is_of_odd_width(node):
+        elif node.get_type_name() in _LAYERS and not layers.gives_sums(node) and _takes_decompressed(node):
             _decompress_beside(layers.before_moving(node.input_value(1).get_node()))
         elif node.get_type_name() == "Multiply" and _compressed_type(node) in _F8:
             _decompress_beside(node)
@@ -102,8 +103,10 @@ def _decompress_beside(scaled: Any) -> None:
     lead(scaled.output(0).get_target_inputs(), beside.output(0))
 
 
-def _is_of_odd_width(layer: Any) -> bool:
-    """Whether a layer takes weights of its width decompressed."""
+def _takes_decompressed(layer: Any) -> bool:
+    """Whether a layer takes weights decompressed: any but a product of matrices does, and one of an odd width."""
+    if layer.get_type_name() != "MatMul":
+        return True
     shape = layer.input_value(1).get_partial_shape()
     if shape.is_dynamic or len(shape) < _MATRIX_RANK:
         return False
