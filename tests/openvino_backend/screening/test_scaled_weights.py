@@ -77,6 +77,17 @@ def test_weights_of_convolutions_are_decompressed_once_for_all_streams(
     assert_gives_eights(tmp_path / "model.xml", precision)
 
 
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_weights_that_come_first_are_decompressed_once_for_all_streams(precision: str, tmp_path: Path) -> None:
+    data = op.parameter([WIDTH, -1], np.float32)
+    given = data
+    for _ in range(3):
+        weights = op.multiply(compressed("u8", 3), np.full((WIDTH, 1), 2, np.float32))
+        given = op.relu(op.matmul(weights, given, False, False))
+    openvino.save_model(make([op.result(given)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    assert_gives_eights(tmp_path / "model.xml", precision)
+
+
 def assert_gives_eights(path: Path, precision: str) -> None:
     """Compile a model of three layers, each of which doubles, as often as it takes to see that each does so once."""
     options = ModelOptions("m", "CPU", {"NUM_STREAMS": "2", "INFERENCE_PRECISION_HINT": precision})

@@ -52,8 +52,10 @@ def mend_quantized_layers(model: Any) -> None:
             _scale_before(node, layers)
         elif node.get_type_name() == "FakeQuantize":
             _part_from_layer(node, layers)
-        elif node.get_type_name() in _LAYERS and not layers.gives_sums(node) and _takes_decompressed(node):
-            _decompress_beside(layers.before_moving(node.input_value(1).get_node()))
+        elif node.get_type_name() in _LAYERS and not layers.gives_sums(node):
+            _decompress_beside(node.input_value(0).get_node())
+            if _takes_decompressed(node):
+                _decompress_beside(layers.before_moving(node.input_value(1).get_node()))
         elif node.get_type_name() == "Multiply" and _compressed_type(node) in _F8:
             _decompress_beside(node)
 
@@ -104,7 +106,7 @@ def _decompress_beside(scaled: Any) -> None:
 
 
 def _takes_decompressed(layer: Any) -> bool:
-    """Whether a layer takes weights decompressed: any but a product of matrices does, and one of an odd width."""
+    """Whether a layer takes its second input decompressed: any but a product of matrices does, and one of odd width."""
     if layer.get_type_name() != "MatMul":
         return True
     shape = layer.input_value(1).get_partial_shape()
