@@ -100,3 +100,16 @@ def test_a_state_may_begin_with_products_of_another_state(tmp_path: Path) -> Non
     for value in (4, 5, 6):
         assert short.run([rows(2, 1)], [0]) == (rows(2, value),)
         assert long.run([rows(5, 1)], [0]) == (rows(5, value),)
+
+
+def test_the_shape_of_a_state_that_begins_with_products_of_matrices_is_the_state_s_own(tmp_path: Path) -> None:
+    data = op.parameter([-1, 2], np.float32)
+    state = opset6.read_value(multiplied(data), "kept")
+    count = op.gather(op.shape_of(state), np.array([0]), np.int64(0))
+    zeros = op.broadcast(op.constant(np.float32(0)), op.concat([count, np.array([2])], 0))
+    results, kept = [op.result(op.add(state, zeros))], [opset6.assign(state, "kept")]
+    openvino.save_model(make(results, kept, [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    options = ModelOptions("m", "CPU", {"NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"})
+    slot = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options).create_slot(keeps_states=True)
+    for _ in range(3):
+        assert slot.run([rows(3, 1)], [0]) == (rows(3, 2),)

@@ -107,12 +107,21 @@ def _begin_in_branch(model: Any, reads: Sequence[Any]) -> None:
         branch.set_input(outer[parameter.get_name()].output(0), parameter, None)
     has_begun = op.constant(np.ones(1, np.float32))
     for read, taken, other in zip(reads, computing.results, continuing.results, strict=True):
+        _declare(model, read)
         first = branch.set_output(taken, other)
         lead([read.input(0)], first)
         has_begun = op.add(has_begun, op.convert(_is_not(first), "f32"))
     model.add_variables([state])
     model.add_sinks([opset6.assign(has_begun, state)])
     model.validate_nodes_and_infer_types()
+
+
+def _declare(model: Any, read: Any) -> None:
+    """Declare a state's shape. The compiler takes one that is not declared to be as long as what it begins with."""
+    info = VariableInfo()
+    info.data_shape, info.data_type = read.get_output_partial_shape(0), read.get_output_element_type(0)
+    info.variable_id = read.get_attributes()["variable_id"]
+    model.get_variable_by_id(info.variable_id).update(info)
 
 
 def _state_of_begun() -> Any:
