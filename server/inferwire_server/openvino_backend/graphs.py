@@ -10,6 +10,7 @@ as much behind: so none is interrupted in such a model, which costs less than a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Protocol, TypeVar
@@ -163,6 +164,10 @@ class Graphs:
                     holders = tuple(self._holders)
                 for holder in holders:
                     holder.move_to_current()
+                # What is told of the failure keeps the graph until Python looks for cycles. Where others still run in
+                # it, that is when it is freed.
+                with suppress(*OPENVINO_ERRORS):
+                    failed.compiled.release_memory()
 
     def another(self) -> Graph | None:
         """Make a graph for an inference that is likely to fail, so that it spoils no other; None if none can be made.
