@@ -75,11 +75,14 @@ def give_masks_batches(model: Any) -> None:
 
 
 def _is_for_matmul(node: Any) -> bool:
-    users = [target.get_node() for target in node.output(0).get_target_inputs()]
-    return any(
-        user.get_type_name() == "MatMul" or (user.get_type_name() == "Convert" and _is_for_matmul(user))
-        for user in users
-    )
+    """Whether a product of matrices takes what a node gives, as it is or converted."""
+    given = [node]
+    while given:
+        users = [target.get_node() for target in given.pop().output(0).get_target_inputs()]
+        if any(user.get_type_name() == "MatMul" for user in users):
+            return True
+        given += [user for user in users if user.get_type_name() == "Convert"]
+    return False
 
 
 def _are_masked(scores: Any) -> bool:
@@ -114,7 +117,9 @@ def _is_of_zeros(value: Any) -> bool:
 def _before_conversions(value: Any) -> Any:
     """Give the node that computes a value. Conversions between floats come to nothing in the plugin."""
     node = value.get_node()
-    return _before_conversions(node.input_value(0)) if node.get_type_name() == "Convert" else node
+    while node.get_type_name() == "Convert":
+        node = node.input_value(0).get_node()
+    return node
 
 
 def _length(key: Any) -> Any:
