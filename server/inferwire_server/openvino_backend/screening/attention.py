@@ -47,15 +47,13 @@ def mask_attention(model: Any) -> None:
                 mask = _zeros(op.minimum(op.shape_of(scores), most), scores)
                 node.input(0).replace_source_output(op.add(scores, mask).output(0))
         elif node.get_type_name() == "ScaledDotProductAttention" and _is_without_mask(node):
-            query, key, value, *given = node.input_values()
+            query, key, value, *mask_and_scale = node.input_values()
             if _is_left_open(key, -2):
                 before = np.arange(len(key.get_partial_shape()) - 1)
                 rows = op.gather(op.shape_of(query), before, np.int64(0))
                 rows = op.minimum(rows, np.array([_ANY_LENGTH, *[1] * (len(before) - 1)]))
                 mask = _zeros(op.concat([rows, _length(key)], 0), key)
-                if given:
-                    mask = op.add(given[0], mask)
-                masked = op.scaled_dot_product_attention(query, key, value, mask, *given[1:])
+                masked = op.scaled_dot_product_attention(query, key, value, mask, *mask_and_scale[1:])
                 lead(node.output(0).get_target_inputs(), masked.output(0))
 
 
