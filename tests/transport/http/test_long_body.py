@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
+from structlog.testing import capture_logs
 from tests.low_water import be_from_elsewhere, mark_beyond
-from tests.transport.http.connections import GET, answers, connect, is_gone, raw
+from tests.transport.http.connections import GET, AnswersLater, answers, connect, is_gone, raw
 from tests.waiting import a_turn, until
 
 from inferwire_proto.frames import SCRATCH_BYTES
@@ -27,6 +28,7 @@ from inferwire_proto.host.low_water import MOST_BYTES, LowWater
 from inferwire_server.transport.http import long_body
 from inferwire_server.transport.http.bodies import read_body, read_undecoded
 from inferwire_server.transport.http.caller_watch import CallerWatch
+from inferwire_server.transport.http.cycle import Cycle
 from inferwire_server.transport.http.exchange import Body, exchange_of
 from inferwire_server.transport.http.long_body import LONG, LONGEST, LongBody
 from inferwire_server.transport.http.protocol import HttpProtocol
@@ -402,6 +404,20 @@ async def test_a_body_that_there_is_no_memory_for_at_once_comes_in_pieces(monkey
     app, answer = await sent_in([head(BODY) + BODY[:100_000], BODY[100_000:], head(BODY, LAST) + BODY])
     assert digests(answer) == [digest(BODY)] * 2
     assert not any(isinstance(body, memoryview) for body in app.bodies)
+
+
+async def test_who_sends_what_there_is_no_memory_for_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(_: Cycle, _body: bytes) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Cycle, "append", no_room)
+    async with http_server(AnswersLater(b"ok"), "127.0.0.1", 0) as server:
+        with capture_logs() as logged:
+            answer = await raw(server, head(b"12345") + b"12345")
+    (entry,) = logged
+    assert entry["event"] == "out of memory in a call"
+    assert answer.startswith(b"HTTP/1.1 413 Request Entity Too Large\r\n")
+    assert b"under id %b" % entry["id"].encode() in answer
 
 
 async def test_who_reads_a_body_behind_the_answer_is_told_that_there_is_none() -> None:

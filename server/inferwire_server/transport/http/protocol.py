@@ -137,7 +137,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._unset_keepalive_if_required()
         try:
             self._feed(data)
-        except (Unfit, HttpParserError) as error:
+        except (Unfit, HttpParserError, MemoryError) as error:
             self._refuse(refusal_of(error, self.parser))
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio asks for it

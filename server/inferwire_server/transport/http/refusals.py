@@ -6,6 +6,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpRequestParse
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import shutting_down
+from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD, NoSingleHost, TooLong, Unfit, UnknownCoding
 from inferwire_server.transport.http.responses import ELSEWHERE_AFTER_S, error_body
 
@@ -13,8 +14,8 @@ _HTTP2 = b"PRI"
 """The method that HTTP/2 begins with, so that servers of HTTP/1.1 know it."""
 
 
-def refusal_of(error: Unfit | HttpParserError, parser: HttpRequestParser) -> bytes:
-    """Give the answer to what a parser has refused with this error."""
+def refusal_of(error: Unfit | HttpParserError | MemoryError, parser: HttpRequestParser) -> bytes:
+    """Give the answer to what a parser has refused with this error, or had no room for."""
     match error:
         case TooLong():
             return _HEAD_TOO_LONG
@@ -22,6 +23,8 @@ def refusal_of(error: Unfit | HttpParserError, parser: HttpRequestParser) -> byt
             return _UNKNOWN_CODING
         case NoSingleHost():
             return _NO_SINGLE_HOST
+        case MemoryError():
+            return _no_room(error)
         case _:
             return _NO_GRPC if parser.get_method() == _HTTP2 else _no_http(error)
 
@@ -30,6 +33,11 @@ def _no_http(error: Exception) -> bytes:
     """Write an answer to what the parser does not take, with its reason; what our own checks refuse there has none."""
     reason = "" if isinstance(error, HttpParserCallbackError) else f": {error}"
     return _refusal(b"400 Bad Request", Code.INVALID_INPUT, f"what arrived is no HTTP/1.1 request{reason}")
+
+
+def _no_room(error: MemoryError) -> bytes:
+    failure = as_serving_error(error)
+    return _refusal(b"413 Request Entity Too Large", failure.code, failure.message)
 
 
 def _refusal(status: bytes, code: Code, sentence: str, further: bytes = b"") -> bytes:

@@ -116,6 +116,7 @@ class RequestParser:
             UnknownCoding: The body behind them is encoded. Likewise.
             NoSingleHost: The head names no host, or several. Likewise.
             HttpParserError: They are no HTTP/1.1. Likewise.
+            MemoryError: There is no room for them. Likewise.
         """
         if self._parser is None:
             return
@@ -132,7 +133,7 @@ class RequestParser:
                 self._parser.feed_data(self._offer)
                 rest = _rest(self._parser, rest)
         except HttpParserCallbackError as error:
-            if isinstance(error.__context__, Unfit):
+            if isinstance(error.__context__, Unfit | MemoryError):
                 raise error.__context__ from None
             raise
         self._unframed += self._received
