@@ -16,7 +16,7 @@ from time import time_ns
 from typing import NamedTuple
 
 import structlog
-from opentelemetry.context import Context, attach, detach, get_current
+from opentelemetry.context import Context, attach, create_key, detach, get_current, get_value, set_value
 from opentelemetry.environment_variables import OTEL_TRACES_EXPORTER
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.environment_variables import (
@@ -49,6 +49,9 @@ _W3C = TraceContextTextMapPropagator()
 _HEADERS = frozenset(_W3C.fields)
 """The headers of a request that are read. Baggage is not: it would be kept and logged, and nothing would use it."""
 
+_REQUEST_ID = create_key("request id")
+"""Where a context has the id of the request that it is of."""
+
 
 class Traces:
     """Sends spans. Jobs are timed by `clock`, in seconds."""
@@ -70,14 +73,17 @@ class Traces:
         self._clock = clock
 
     @contextmanager
-    def join(self, headers: Iterable[tuple[str, str]]) -> Generator[None]:
-        """Have jobs that are submitted inside belong to the trace that a request's headers name, if they name one."""
+    def join(self, headers: Iterable[tuple[str, str]], request_id: str) -> Generator[None]:
+        """Have jobs that are submitted inside belong to the trace that a request's headers name, if they name one.
+
+        They tell the request's id, unless it is empty.
+        """
         named: dict[str, str] = {}
         for name, value in headers:
             if name in _HEADERS:
                 # Several `tracestate` are joined; several `traceparent` are invalid, and name no trace.
                 named[name] = f"{named[name]},{value}" if name in named else value
-        token = attach(_W3C.extract(named, Context()))
+        token = attach(set_value(_REQUEST_ID, request_id, _W3C.extract(named, Context())))
         try:
             yield
         finally:
@@ -141,6 +147,8 @@ class JobTrace:
         attributes: Mapping[str, AttributeValue],
         error: ServingError | None,
     ) -> None:
+        if request_id := get_value(_REQUEST_ID, self.context):
+            attributes = {**attributes, "inferwire.request_id": str(request_id)}
         epoch_ns = time_ns() - _nanoseconds(self.clock())
         span = self.tracer.start_span(
             whole.name, self.context, SpanKind.SERVER, attributes, start_time=epoch_ns + _nanoseconds(whole.begun_at)

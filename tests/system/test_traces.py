@@ -54,8 +54,8 @@ def family(spans: list[Collected]) -> tuple[Collected, Collected, Collected]:
     return whole, queue, inference
 
 
-def check_a_job(spans: list[Collected], since_ns: int) -> Collected:
-    """Check what is told of a job that has ended well, and give its span."""
+def check_a_job(spans: list[Collected], since_ns: int, **further: str) -> Collected:
+    """Check what is told of a job that has ended well, `further` attributes too, and give its span."""
     whole, queue, inference = family(spans)
     assert {span.trace_id for span in spans} == {whole.trace_id}
     assert {queue.parent_id, inference.parent_id} == {whole.id}
@@ -75,7 +75,7 @@ def check_a_job(spans: list[Collected], since_ns: int) -> Collected:
         "inferwire.device": "CPU",
         "inferwire.executions": 1,
         "inferwire.outcome": "finished",
-    }
+    } | {f"inferwire.{name}": value for name, value in further.items()}
     assert whole.error == ""
     return whole
 
@@ -84,12 +84,12 @@ def test_a_request_is_part_of_its_callers_trace(server: ServerProcess, collector
     url = f"http://{server.http_address}/v2/models/digits_mlp/infer"
     with httpx.Client() as client:
         since_ns = time_ns()
-        client.post(url, json=REQUEST, headers=TRACEPARENT).raise_for_status()
-        whole = check_a_job(collector.take(3), since_ns)
+        answer = client.post(url, json=REQUEST, headers=TRACEPARENT).raise_for_status()
+        whole = check_a_job(collector.take(3), since_ns, request_id=answer.headers["x-request-id"])
         assert (whole.trace_id, whole.parent_id) == (TRACE_ID, PARENT_ID)
         # The next on the same connection names no trace.
-        client.post(url, json=REQUEST).raise_for_status()
-        whole = check_a_job(collector.take(3), since_ns)
+        client.post(url, json=REQUEST, headers={"x-request-id": "its own"}).raise_for_status()
+        whole = check_a_job(collector.take(3), since_ns, request_id="its own")
         assert whole.trace_id != TRACE_ID
         assert whole.parent_id == ""
 
@@ -107,8 +107,8 @@ def test_a_call_is_part_of_its_callers_trace(server: ServerProcess, collector: C
     asked.set_data_from_numpy(PIXELS)
     since_ns = time_ns()
     with triton.InferenceServerClient(server.grpc_address) as client:
-        client.infer("digits_mlp", [asked], headers=TRACEPARENT)
-        whole = check_a_job(collector.take(3), since_ns)
+        client.infer("digits_mlp", [asked], headers=TRACEPARENT | {"x-request-id": "its own"})
+        whole = check_a_job(collector.take(3), since_ns, request_id="its own")
         assert (whole.trace_id, whole.parent_id) == (TRACE_ID, PARENT_ID)
         client.infer("digits_mlp", [asked])
         assert check_a_job(collector.take(3), since_ns).parent_id == ""
@@ -173,11 +173,12 @@ def test_the_last_traces_are_sent_before_the_end(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "3600000")
     with started("--model-repository", str(MODELS), "--traces") as (server, log):
         wait_until_ready(server, log)
-        httpx.post(f"http://{server.http_address}/v2/models/digits_mlp/infer", json=REQUEST).raise_for_status()
+        url = f"http://{server.http_address}/v2/models/digits_mlp/infer"
+        answer = httpx.post(url, json=REQUEST).raise_for_status()
         assert collector.spans.empty()
         end(server)
         assert server.process.returncode == 0
-        check_a_job(collector.take(3), 0)
+        check_a_job(collector.take(3), 0, request_id=answer.headers["x-request-id"])
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["it does not answer", "it is not there"])

@@ -20,6 +20,11 @@ def is_loggable(given: str) -> bool:
     return 0 < len(given) <= _LONGEST and given.isascii() and given.isprintable()
 
 
+def id_in(metadata: Iterable[tuple[str, str]]) -> str:
+    """Give the id that a gRPC caller has given its call; nothing if there is none that may be logged."""
+    return next((value for name, value in metadata if name == NAME and is_loggable(value)), "")
+
+
 class RequestIds:
     """Gives requests their ids."""
 

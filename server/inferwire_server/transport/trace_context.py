@@ -6,5 +6,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-JoinTrace: TypeAlias = Callable[[Iterable[tuple[str, str]]], AbstractContextManager[None]]
-"""Has jobs that are submitted inside belong to the trace that a request's headers name."""
+JoinTrace: TypeAlias = Callable[[Iterable[tuple[str, str]], str], AbstractContextManager[None]]
+"""Has jobs that are submitted inside belong to the trace that a request's headers name, and tell the request's id: the
+one that the log has, or nothing."""

@@ -19,7 +19,7 @@ MODEL = "silero_vad_stateful"
 CHUNK = np.zeros((1, 576), np.float32)
 
 
-def test_a_request_is_part_of_its_callers_trace_whichever_worker_has_it(
+def test_a_request_is_part_of_its_callers_trace_and_has_one_id_whichever_worker_has_it(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with collecting() as collector:
@@ -35,11 +35,15 @@ def test_a_request_is_part_of_its_callers_trace_whichever_worker_has_it(
             request = oip_request(MODEL, "input", CHUNK)
             request.parameters["sequence_id"].int64_param = 2
             request.parameters["sequence_start"].bool_param = True
+            ids: list[str] = []
             for door in doors:
-                assert door.rest("POST", f"/v2/models/{MODEL}/infer", body, traceparent=TRACEPARENT).status == 200
-                metadata = ("traceparent", TRACEPARENT)
-                call(door.channel, f"{OIP}.ModelInfer", request, oip.ModelInferResponse, metadata)
+                answer = door.rest("POST", f"/v2/models/{MODEL}/infer", body, traceparent=TRACEPARENT)
+                assert answer.status == 200
+                ids += [dict(answer.headers)["x-request-id"], "its own"]
+                metadata = ("traceparent", TRACEPARENT), ("x-request-id", "its own")
+                call(door.channel, f"{OIP}.ModelInfer", request, oip.ModelInferResponse, *metadata)
             wholes = [span for span in collector.take(3 * 2 * len(doors)) if span.name == "infer"]
             assert {(span.trace_id, span.parent_id) for span in wholes} == {(TRACE_ID, PARENT_ID)}
+            assert sorted(span.attributes["inferwire.request_id"] for span in wholes) == sorted(ids)
             # All of them ran in the one worker that has the model's states.
             assert len({span.resource["service.instance.id"] for span in wholes}) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from inferwire_server.transport.http.exchange import exchange_of
 from inferwire_server.transport.trace_context import JoinTrace
 
 
@@ -16,7 +17,8 @@ class Traced:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        with self._join_trace((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]):
+        headers = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
+        with self._join_trace(headers, exchange_of(scope).request_id):
             await self._app(scope, receive, send)
 
 

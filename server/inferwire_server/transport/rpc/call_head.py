@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from inferwire_server.transport.http2.connection import Refused, Trailers
 from inferwire_server.transport.http2.header_blocks import Field, list_size
-from inferwire_server.transport.request_ids import NAME, is_loggable
+from inferwire_server.transport.request_ids import id_in
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 """The entries of a call's metadata, without binary ones, which nothing here reads."""
@@ -64,11 +64,8 @@ class CallHead(NamedTuple):
     @property
     def where(self) -> dict[str, str]:
         """Say in a log which call is meant: its path, and its caller's own id for it."""
-        where = {"path": self.path}
-        for name, value in self.metadata:
-            if name == NAME and is_loggable(value):
-                where["request_id"] = value
-        return where
+        request_id = id_in(self.metadata)
+        return {"path": self.path, "request_id": request_id} if request_id else {"path": self.path}
 
 
 def read_head(fields: Sequence[Field]) -> CallHead | Refused:

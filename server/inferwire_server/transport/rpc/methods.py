@@ -22,6 +22,7 @@ from inferwire_server.service.refusals import Interface, Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.error_translation import as_serving_error
 from inferwire_server.transport.peers import address_of
+from inferwire_server.transport.request_ids import id_in
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
 from inferwire_server.transport.rpc.caller import require_same_host, shown_key
 from inferwire_server.transport.rpc.context import Context
@@ -178,7 +179,7 @@ def _call(service: Service, method: MethodDescriptor) -> Call:
 
 def _traced(call: RawCall, join_trace: JoinTrace) -> RawCall:
     async def traced(data: bytes, context: Context) -> bytes | None:
-        with join_trace(context.metadata):
+        with join_trace(context.metadata, id_in(context.metadata)):
             return await call(data, context)
 
     return traced
