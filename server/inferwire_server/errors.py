@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from errno import EMFILE, ENFILE
+from traceback import clear_frames
+from typing import TypeVar
 
 from inferwire_proto.errors import Code
+
+E = TypeVar("E", bound=BaseException)
 
 _LONGEST_MESSAGE = 6000
 """The most characters of a message, which may quote what a caller sent, of any length."""
@@ -77,6 +81,20 @@ class UnfitSetting(ServingError):
 def _shortened(message: str) -> str:
     kept = (_LONGEST_MESSAGE - len(_LEFT_OUT)) // 2
     return f"{message[:kept]}{_LEFT_OUT}{message[-kept:]}"
+
+
+def without_values(error: E) -> E:
+    """Take the tracebacks from an error and what caused it: their frames hold a model, or a caller's inputs.
+
+    These would be freed by whoever lets go of the error last, which is the event loop, or by the garbage collector
+    where a frame holds an error that holds the frame.
+    """
+    for earlier in (error.__cause__, error.__context__):
+        if earlier is not None:
+            without_values(earlier)
+    clear_frames(error.__traceback__)
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def invalid_input(message: str) -> ServingError:

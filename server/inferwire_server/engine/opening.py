@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from traceback import clear_frames
 
 from inferwire_server.core.labels import check_labels
 from inferwire_server.core.model_options import ModelOptions, Pictures, Source
@@ -16,7 +15,7 @@ from inferwire_server.engine.backend import Backend, CompiledModel
 from inferwire_server.engine.model_slots import ModelSlots
 from inferwire_server.engine.picture_models import PictureModel
 from inferwire_server.engine.row_check import check_rows_are_independent
-from inferwire_server.errors import ServingError, UnfitSetting
+from inferwire_server.errors import ServingError, UnfitSetting, without_values
 
 
 @dataclass(eq=False, slots=True)
@@ -50,7 +49,7 @@ def open_model(
     try:
         return _open(backend, source, options, on_warming)
     except ServingError as error:
-        raise _without_values(error) from None
+        raise without_values(error) from None
 
 
 def _open(backend: Backend, source: Source, options: ModelOptions, on_warming: Callable[[], object]) -> Opened:
@@ -65,20 +64,6 @@ def _open(backend: Backend, source: Source, options: ModelOptions, on_warming: C
         _warm_up(opened, options.warm_up)
     # Only now, because the row check and the warm-up run made-up pixels, which are no encoded pictures.
     return _taking_pictures(opened, options.pictures) if options.pictures else opened
-
-
-def _without_values(error: BaseException) -> BaseException:
-    """Take the tracebacks from an error and what caused it: their frames hold the model.
-
-    It would be freed by whoever lets go of the error last, which is the event loop, or by the garbage collector where a
-    frame holds an error that holds the frame.
-    """
-    for earlier in (error.__cause__, error.__context__):
-        if earlier is not None:
-            _without_values(earlier)
-    clear_frames(error.__traceback__)
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)
 
 
 def _warm_up(opened: Opened, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -18,7 +18,7 @@ from inferwire_server.core.scheduling.rows import count_rows
 from inferwire_server.core.scheduling.stacks import DROPPED, merge_results, split_into_executions
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.engine.backend import Slot
-from inferwire_server.errors import ServingError
+from inferwire_server.errors import ServingError, without_values
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -156,10 +156,7 @@ class SlotRun:
         try:
             return call(*args)
         except ServingError as error:
-            # The error's traceback holds the inputs, and a frame in it holds the error: only the garbage collector
-            # would free this cycle.
-            error.__cause__ = error.__context__ = None
-            return error.with_traceback(None)
+            return without_values(error)
         except BaseException as error:  # noqa: BLE001 - a slot that does not report is lost
             return self._failure(error)
 

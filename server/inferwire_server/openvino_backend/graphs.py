@@ -164,8 +164,8 @@ class Graphs:
                     holders = tuple(self._holders)
                 for holder in holders:
                     holder.move_to_current()
-                # What is told of the failure keeps the graph until Python looks for cycles. Where others still run in
-                # it, that is when it is freed.
+                # Slots keep the graph until their next inference. Where others still run in it, that is when it is
+                # freed.
                 with suppress(*OPENVINO_ERRORS):
                     failed.compiled.release_memory()
 
