@@ -28,13 +28,14 @@ COMPILED = 8
 ONES = np.eye(WIDTH, dtype=np.float32)
 
 
-def compressed(kind: str, zero_point: int) -> Any:
+def compressed(kind: str, zero_point: int, scaled_in: str = "f32") -> Any:
     """Give weights of ones, compressed to a type, of which the zero point is taken."""
     element_type: Any = getattr(openvino.Type, kind)
-    weights = op.convert(op.constant(ONES + zero_point, dtype=element_type), "f32")
+    weights = op.convert(op.constant(ONES + zero_point, dtype=element_type), scaled_in)
     if not zero_point:
         return weights
-    return op.subtract(weights, op.convert(op.constant(np.full((WIDTH, 1), zero_point), dtype=element_type), "f32"))
+    zero_points = op.constant(np.full((WIDTH, 1), zero_point), dtype=element_type)
+    return op.subtract(weights, op.convert(zero_points, scaled_in))
 
 
 @pytest.mark.parametrize(
@@ -78,12 +79,16 @@ def test_weights_of_convolutions_are_decompressed_once_for_all_streams(
 
 
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
-def test_weights_that_come_first_are_decompressed_once_for_all_streams(precision: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scaled_in", ["f32", "f16"])
+def test_weights_that_come_first_are_decompressed_once_for_all_streams(
+    scaled_in: str, precision: str, tmp_path: Path
+) -> None:
     data = op.parameter([WIDTH, -1], np.float32)
     given = data
     for _ in range(3):
-        weights = op.multiply(compressed("u8", 3), np.full((WIDTH, 1), 2, np.float32))
-        given = op.relu(op.matmul(weights, given, False, False))
+        scale = op.constant(np.full((WIDTH, 1), 2), dtype=getattr(openvino.Type, scaled_in))
+        weights = op.multiply(compressed("u8", 3, scaled_in), scale)
+        given = op.relu(op.matmul(op.convert(weights, "f32"), given, False, False))
     openvino.save_model(make([op.result(given)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
     assert_gives_eights(tmp_path / "model.xml", precision)
 

@@ -53,7 +53,7 @@ def mend_quantized_layers(model: Any) -> None:
         elif node.get_type_name() == "FakeQuantize":
             _part_from_layer(node, layers)
         elif node.get_type_name() in _LAYERS and not layers.gives_sums(node):
-            _decompress_beside(node.input_value(0).get_node())
+            _decompress_beside(layers.before_moving(node.input_value(0).get_node()))
             if _takes_decompressed(node):
                 _decompress_beside(layers.before_moving(node.input_value(1).get_node()))
         elif node.get_type_name() == "Multiply" and _compressed_type(node) in _F8:
