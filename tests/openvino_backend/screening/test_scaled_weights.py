@@ -48,6 +48,9 @@ def compressed(kind: str, zero_point: int, scaled_in: str = "f32") -> Any:
         ("u8", 3, "bf16"),
         ("i4", 0, "bf16"),
         ("u4", 3, "bf16"),
+        ("u2", 0, "bf16"),
+        ("nf4", 0, "bf16"),
+        ("f4e2m1", 0, "bf16"),
     ],
 )
 def test_weights_are_decompressed_once_for_all_streams(
@@ -62,7 +65,7 @@ def test_weights_are_decompressed_once_for_all_streams(
     assert_gives_eights(tmp_path / "model.xml", precision)
 
 
-@pytest.mark.parametrize(("kind", "zero_point"), [("i8", 0), ("u8", 3), ("u4", 3)])
+@pytest.mark.parametrize(("kind", "zero_point"), [("i8", 0), ("u8", 3), ("u4", 3), ("nf4", 0)])
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 def test_weights_of_convolutions_are_decompressed_once_for_all_streams(
     kind: str, zero_point: int, precision: str, tmp_path: Path

@@ -1,6 +1,6 @@
 """Mends quantized models that would end the process as they are compiled, or give what no layer has computed.
 
-So are models of compressed weights: whole numbers, or floats of 8 bits, which a zero point and a scale make weights of.
+So are models of compressed weights: whole numbers, or short floats, which a zero point and a scale make weights of.
 
 Takes graphs as they are read.
 """
@@ -36,8 +36,10 @@ _INTEGERS = ("i4", "i8", "u4", "u8")
 _F8 = ("f8e4m3", "f8e5m2")
 """What no layer decompresses itself."""
 
+_COMPRESSED = (*_INTEGERS, *_F8, "f4e2m1", "nf4", "u2")
+
 _DECOMPRESSED_WIDTH = 64
-"""A product of matrices decompresses whole numbers itself, also in bf16, if it sums up so many products, or a multiple.
+"""A product of matrices decompresses all others itself, also in bf16, if it sums up so many products, or a multiple.
 No other layer does."""
 
 _MATRIX_RANK = 2
@@ -139,7 +141,7 @@ def _type_behind(weights: Any) -> str:
     if weights.get_type_name() != "Convert" or weights.input_value(0).get_node().get_type_name() != "Constant":
         return ""
     kind = weights.get_input_element_type(0).get_type_name()
-    return kind if kind in (*_INTEGERS, *_F8) else ""
+    return kind if kind in _COMPRESSED else ""
 
 
 class _Layers:
