@@ -22,6 +22,9 @@ make: Any = openvino.Model
 WIDTH = 16
 """A width that no layer takes compressed in bf16."""
 
+TAKEN_WIDTH = 64
+"""A width that a product with a single matrix takes compressed."""
+
 COMPILED = 8
 """How often: without the mend, many are wrong."""
 
@@ -93,6 +96,21 @@ def test_weights_that_come_first_are_decompressed_once_for_all_streams(
         weights = op.multiply(compressed("u8", 3, scaled_in), scale)
         given = op.relu(op.matmul(op.convert(weights, "f32"), given, False, False))
     openvino.save_model(make([op.result(given)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    assert_gives_eights(tmp_path / "model.xml", precision)
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_weights_of_several_matrices_are_decompressed_once_for_all_streams(precision: str, tmp_path: Path) -> None:
+    data = op.parameter([-1, WIDTH], np.float32)
+    wide = op.unsqueeze(op.matmul(data, np.eye(WIDTH, TAKEN_WIDTH, dtype=np.float32), False, False), np.array([0]))
+    given = op.concat([wide, wide], 0)
+    for _ in range(3):
+        whole = np.broadcast_to(np.eye(TAKEN_WIDTH, dtype=np.int8), (2, TAKEN_WIDTH, TAKEN_WIDTH))
+        weights = op.multiply(op.convert(op.constant(whole), "f32"), np.full((2, TAKEN_WIDTH, 1), 2, np.float32))
+        given = op.relu(op.matmul(given, weights, False, True))
+    mean = op.reduce_mean(given, np.array([0]), False)
+    cut = op.matmul(mean, np.eye(TAKEN_WIDTH, WIDTH, dtype=np.float32), False, False)
+    openvino.save_model(make([op.result(cut)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
     assert_gives_eights(tmp_path / "model.xml", precision)
 
 

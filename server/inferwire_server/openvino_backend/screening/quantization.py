@@ -108,13 +108,15 @@ def _decompress_beside(scaled: Any) -> None:
 
 
 def _takes_decompressed(layer: Any) -> bool:
-    """Whether a layer takes its second input decompressed: any but a product of matrices does, and one of odd width."""
+    """Whether a layer takes its second input decompressed: all do but products with one matrix of a fitting width."""
     if layer.get_type_name() != "MatMul":
         return True
     shape = layer.input_value(1).get_partial_shape()
     if shape.is_dynamic or len(shape) < _MATRIX_RANK:
         return False
-    return shape[-1 if layer.get_attributes()["transpose_b"] else -2].get_length() % _DECOMPRESSED_WIDTH != 0
+    *stacked, rows, columns = shape.to_shape()
+    width = columns if layer.get_attributes()["transpose_b"] else rows
+    return width % _DECOMPRESSED_WIDTH != 0 or any(length != 1 for length in stacked)
 
 
 def _of_compressed(node: Any) -> tuple[Any, Any] | None:
