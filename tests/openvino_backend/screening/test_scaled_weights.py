@@ -99,6 +99,22 @@ def test_weights_that_come_first_are_decompressed_once_for_all_streams(
     assert_gives_eights(tmp_path / "model.xml", precision)
 
 
+@pytest.mark.parametrize("kind", ["f8e4m3", "f32"])
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_weights_from_a_codebook_are_decompressed_once_for_all_streams(
+    precision: str, kind: str, tmp_path: Path
+) -> None:
+    data = op.parameter([-1, WIDTH], np.float32)
+    given = data
+    for _ in range(3):
+        codebook = op.convert(op.constant(np.arange(8), dtype=getattr(openvino.Type, kind)), "f16")
+        places = op.convert(op.constant(ONES, dtype=openvino.Type.u4), "u8")
+        weights = op.multiply(op.gather(codebook, places, np.int64(0)), np.full((WIDTH, 1), 2, np.float16))
+        given = op.relu(op.matmul(given, op.convert(weights, "f32"), False, True))
+    openvino.save_model(make([op.result(given)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=True)
+    assert_gives_eights(tmp_path / "model.xml", precision)
+
+
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 def test_weights_of_several_matrices_are_decompressed_once_for_all_streams(precision: str, tmp_path: Path) -> None:
     data = op.parameter([-1, WIDTH], np.float32)

@@ -1,6 +1,7 @@
 """Mends quantized models that would end the process as they are compiled, or give what no layer has computed.
 
-So are models of compressed weights: whole numbers, or short floats, which a zero point and a scale make weights of.
+So are models of compressed weights: whole numbers, short floats or places in a list of floats, which a zero point and a
+scale make weights of.
 
 Takes graphs as they are read.
 """
@@ -36,6 +37,9 @@ _INTEGERS = ("i4", "i8", "u4", "u8")
 _F8 = ("f8e4m3", "f8e5m2")
 """What no layer decompresses itself."""
 
+_CODEBOOK = "codebook"
+"""Stands for the type of weights that are taken from a list. No layer decompresses these itself either."""
+
 _COMPRESSED = (*_INTEGERS, *_F8, "f4e2m1", "nf4", "u2")
 
 _DECOMPRESSED_WIDTH = 64
@@ -58,7 +62,7 @@ def mend_quantized_layers(model: Any) -> None:
             _decompress_beside(layers.before_moving(node.input_value(0).get_node()))
             if _takes_decompressed(node):
                 _decompress_beside(layers.before_moving(node.input_value(1).get_node()))
-        elif node.get_type_name() == "Multiply" and _compressed_type(node) in _F8:
+        elif node.get_type_name() == "Multiply" and _compressed_type(node) in (*_F8, _CODEBOOK):
             _decompress_beside(node)
 
 
@@ -138,12 +142,21 @@ def _compressed_type(node: Any) -> str:
 
 def _type_behind(weights: Any) -> str:
     """Give the type of the constant that weights are converted from, and shifted; nothing if it is no such."""
+    if weights.get_type_name() == "Gather":
+        return _CODEBOOK if all(_is_known(value.get_node()) for value in weights.input_values()) else ""
     if weights.get_type_name() == "Subtract":
         weights = weights.input_value(0).get_node()
     if weights.get_type_name() != "Convert" or weights.input_value(0).get_node().get_type_name() != "Constant":
         return ""
     kind = weights.get_input_element_type(0).get_type_name()
     return kind if kind in _COMPRESSED else ""
+
+
+def _is_known(node: Any) -> bool:
+    """Whether it is a constant, or converted from one."""
+    while node.get_type_name() == "Convert":
+        node = node.input_value(0).get_node()
+    return node.get_type_name() == "Constant"
 
 
 class _Layers:
