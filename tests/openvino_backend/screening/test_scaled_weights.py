@@ -130,6 +130,28 @@ def test_weights_of_several_matrices_are_decompressed_once_for_all_streams(preci
     assert_gives_eights(tmp_path / "model.xml", precision)
 
 
+@pytest.mark.parametrize("scales", [(1, TAKEN_WIDTH), (TAKEN_WIDTH, TAKEN_WIDTH)])
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_weights_have_the_scales_of_what_is_summed_up(
+    precision: str, is_turned: bool, scales: tuple[int, int], tmp_path: Path
+) -> None:
+    data = op.parameter([-1, TAKEN_WIDTH], np.float32)
+    each = 2.0 ** (np.arange(TAKEN_WIDTH) % 3)
+    scale = np.broadcast_to(each, scales).astype(np.float32)
+    weights = op.multiply(scale, op.convert(op.constant(np.ones((TAKEN_WIDTH, TAKEN_WIDTH), np.int8)), "f32"))
+    if is_turned:
+        weights = op.transpose(weights, np.array([1, 0]))
+    product = op.matmul(data, weights, False, not is_turned)
+    openvino.save_model(make([op.result(product)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    options = ModelOptions("m", "CPU", {"INFERENCE_PRECISION_HINT": precision})
+    slot = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options).create_slot()
+    given = np.eye(4, TAKEN_WIDTH, dtype=np.float32)
+    (found,) = slot.run([Tensor(BY_NAME["f32"], given.shape, given.tobytes())], [0])
+    summed = np.frombuffer(found.data, np.float32).reshape(found.shape)
+    np.testing.assert_array_equal(summed[:, 0], each[:4])
+
+
 def assert_gives_eights(path: Path, precision: str) -> None:
     """Compile a model of three layers, each of which doubles, as often as it takes to see that each does so once."""
     options = ModelOptions("m", "CPU", {"NUM_STREAMS": "2", "INFERENCE_PRECISION_HINT": precision})

@@ -8,6 +8,7 @@ Takes graphs as they are read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,8 +61,12 @@ def mend_quantized_layers(model: Any) -> None:
             _part_from_layer(node, layers)
         elif node.get_type_name() in _LAYERS and not layers.gives_sums(node):
             _decompress_beside(layers.before_moving(node.input_value(0).get_node()))
-            if _takes_decompressed(node):
-                _decompress_beside(layers.before_moving(node.input_value(1).get_node()))
+            weights = layers.before_moving(node.input_value(1).get_node())
+            if _is_scaled_as_summed(weights, node):
+                _hide_scales(weights)
+                _decompress_beside(weights)
+            elif _takes_decompressed(node):
+                _decompress_beside(weights)
         elif node.get_type_name() == "Multiply" and _compressed_type(node) in (*_F8, _CODEBOOK):
             _decompress_beside(node)
 
@@ -111,6 +116,38 @@ def _decompress_beside(scaled: Any) -> None:
     lead(scaled.output(0).get_target_inputs(), beside.output(0))
 
 
+def _hide_scales(scaled: Any) -> None:
+    """Clamp weights to what they are anyhow, behind their scales.
+
+    As of OpenVINO 2026.4 a product of matrices takes weights compressed also if their scales are not those of what it
+    gives. It then gives wrong numbers or, in bf16, divides whole numbers by 0, which ends the process as it infers. It
+    takes no weights that come from a Clamp.
+    """
+    inputs = scaled.output(0).get_target_inputs()
+    lead(inputs, op.clamp(scaled, -np.inf, np.inf).output(0))
+
+
+def _is_scaled_as_summed(scaled: Any, layer: Any) -> bool:
+    """Whether a product of matrices sums up compressed weights that have a scale each, or scales for all outputs alike.
+
+    There is a scale for all weights, or each output has its own, or one for each group of several weights, otherwise.
+    """
+    found = _of_compressed(scaled)
+    if found is None or layer.get_type_name() != "MatMul":
+        return False
+    whole, scale = (value.get_partial_shape() for value in found)
+    if scale.is_dynamic or len(whole) < _MATRIX_RANK:
+        return False
+    whole, scale = whole.to_shape(), scale.to_shape()
+    lengths = [1] * (len(whole) - len(scale)) + [*scale]
+    is_turned, node = layer.get_attributes()["transpose_b"], layer.input_value(1).get_node()
+    while node.get_name() != scaled.get_name():
+        is_turned ^= node.get_type_name() == "Transpose"
+        node = node.input_value(0).get_node()
+    output, summed = (0, -1) if is_turned else (-1, -2)
+    return math.prod(lengths) > 1 and (lengths[output] != whole[output] or lengths[summed] > 1)
+
+
 def _takes_decompressed(layer: Any) -> bool:
     """Whether a layer takes its second input decompressed: all do but products with one matrix of a fitting width."""
     if layer.get_type_name() != "MatMul":
@@ -124,14 +161,13 @@ def _takes_decompressed(layer: Any) -> bool:
 
 
 def _of_compressed(node: Any) -> tuple[Any, Any] | None:
-    """Give the compressed weights that a node scales, and the scale; None if it scales none, or beside them already."""
+    """Give the compressed weights that a node scales, and the scale; None if it scales none."""
     if node.get_type_name() != "Multiply":
         return None
     first, second = node.input_values()
     if _type_behind(first.get_node()):
         return first, second
-    is_shifted = second.get_node().get_type_name() == "Subtract"
-    return (second, first) if is_shifted and _type_behind(second.get_node()) else None
+    return (second, first) if _type_behind(second.get_node()) else None
 
 
 def _compressed_type(node: Any) -> str:
