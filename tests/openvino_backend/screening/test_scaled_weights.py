@@ -25,6 +25,9 @@ WIDTH = 16
 TAKEN_WIDTH = 64
 """A width that a product with a single matrix takes compressed."""
 
+SUMMED = 2.0 ** (1 + np.arange(TAKEN_WIDTH) % 3)
+"""Weights of a row, of which no two neighbours are alike."""
+
 COMPILED = 8
 """How often: without the mend, many are wrong."""
 
@@ -130,26 +133,40 @@ def test_weights_of_several_matrices_are_decompressed_once_for_all_streams(preci
     assert_gives_eights(tmp_path / "model.xml", precision)
 
 
-@pytest.mark.parametrize("scales", [(1, TAKEN_WIDTH), (TAKEN_WIDTH, TAKEN_WIDTH)])
+@pytest.mark.parametrize("each", [(1, TAKEN_WIDTH), (TAKEN_WIDTH, TAKEN_WIDTH)])
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 def test_weights_have_the_scales_of_what_is_summed_up(
-    precision: str, is_turned: bool, scales: tuple[int, int], tmp_path: Path
+    precision: str, is_turned: bool, each: tuple[int, int], tmp_path: Path
 ) -> None:
-    data = op.parameter([-1, TAKEN_WIDTH], np.float32)
-    each = 2.0 ** (np.arange(TAKEN_WIDTH) % 3)
-    scale = np.broadcast_to(each, scales).astype(np.float32)
+    scale = op.constant(np.broadcast_to(SUMMED, each), dtype=openvino.Type.f32)
     weights = op.multiply(scale, op.convert(op.constant(np.ones((TAKEN_WIDTH, TAKEN_WIDTH), np.int8)), "f32"))
+    assert_gives_summed(weights, precision, tmp_path / "model.xml", is_turned=is_turned)
+
+
+@pytest.mark.parametrize("each", [(1, TAKEN_WIDTH), (TAKEN_WIDTH, TAKEN_WIDTH)])
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_weights_have_the_zero_points_of_what_is_summed_up(
+    precision: str, each: tuple[int, int], tmp_path: Path
+) -> None:
+    whole = op.convert(op.constant(np.full((TAKEN_WIDTH, TAKEN_WIDTH), 8, np.uint8)), "f32")
+    zero_points = op.convert(op.constant(np.broadcast_to(8 - SUMMED / 2, each), dtype=openvino.Type.u8), "f32")
+    weights = op.multiply(op.subtract(whole, zero_points), np.full((TAKEN_WIDTH, 1), 2, np.float32))
+    assert_gives_summed(weights, precision, tmp_path / "model.xml", is_turned=False)
+
+
+def assert_gives_summed(weights: Any, precision: str, path: Path, *, is_turned: bool) -> None:
+    data = op.parameter([-1, TAKEN_WIDTH], np.float32)
     if is_turned:
         weights = op.transpose(weights, np.array([1, 0]))
     product = op.matmul(data, weights, False, not is_turned)
-    openvino.save_model(make([op.result(product)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    openvino.save_model(make([op.result(product)], [data], "m"), path, compress_to_fp16=False)
     options = ModelOptions("m", "CPU", {"INFERENCE_PRECISION_HINT": precision})
-    slot = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options).create_slot()
+    slot = OpenVinoBackend().compile(Source(path), options).create_slot()
     given = np.eye(4, TAKEN_WIDTH, dtype=np.float32)
     (found,) = slot.run([Tensor(BY_NAME["f32"], given.shape, given.tobytes())], [0])
     summed = np.frombuffer(found.data, np.float32).reshape(found.shape)
-    np.testing.assert_array_equal(summed[:, 0], each[:4])
+    np.testing.assert_array_equal(summed[:, 0], SUMMED[:4])
 
 
 def assert_gives_eights(path: Path, precision: str) -> None:

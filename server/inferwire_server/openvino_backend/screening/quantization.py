@@ -128,24 +128,32 @@ def _hide_scales(scaled: Any) -> None:
 
 
 def _is_scaled_as_summed(scaled: Any, layer: Any) -> bool:
-    """Whether a product of matrices sums up compressed weights that have a scale each, or scales for all outputs alike.
+    """Whether a product sums up compressed weights that have a scale or zero point each, or some for all outputs alike.
 
-    There is a scale for all weights, or each output has its own, or one for each group of several weights, otherwise.
+    There is one for all weights, or each output has its own, or one for each group of several weights, otherwise.
     """
     found = _of_compressed(scaled)
     if found is None or layer.get_type_name() != "MatMul":
         return False
-    whole, scale = (value.get_partial_shape() for value in found)
-    if scale.is_dynamic or len(whole) < _MATRIX_RANK:
+    whole, scale = found
+    beside = [scale, *whole.get_node().input_values()[1:]]
+    lengths = whole.get_partial_shape()
+    if len(lengths) < _MATRIX_RANK:
         return False
-    whole, scale = whole.to_shape(), scale.to_shape()
-    lengths = [1] * (len(whole) - len(scale)) + [*scale]
     is_turned, node = layer.get_attributes()["transpose_b"], layer.input_value(1).get_node()
     while node.get_name() != scaled.get_name():
         is_turned ^= node.get_type_name() == "Transpose"
         node = node.input_value(0).get_node()
     output, summed = (0, -1) if is_turned else (-1, -2)
-    return math.prod(lengths) > 1 and (lengths[output] != whole[output] or lengths[summed] > 1)
+    return any(_is_along(each.get_partial_shape(), [*lengths], output, summed) for each in beside)
+
+
+def _is_along(shape: Any, lengths: list[Any], output: int, summed: int) -> bool:
+    """Whether numbers of a shape differ by what is summed up, or by groups of it but not by output."""
+    if shape.is_dynamic or math.prod(shape.to_shape()) == 1:
+        return False
+    padded = [1] * (len(lengths) - len(shape)) + [*shape.to_shape()]
+    return padded[output] != lengths[output] or padded[summed] > 1
 
 
 def _takes_decompressed(layer: Any) -> bool:
