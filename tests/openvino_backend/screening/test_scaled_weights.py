@@ -155,6 +155,25 @@ def test_weights_have_the_zero_points_of_what_is_summed_up(
     assert_gives_summed(weights, precision, tmp_path / "model.xml", is_turned=False)
 
 
+@pytest.mark.parametrize(("size", "precision"), [(48, "f32"), (96, "bf16")])
+@pytest.mark.parametrize("kind", ["u4", "i4"])
+def test_weights_have_the_scales_of_their_groups_of_any_size(
+    kind: str, size: int, precision: str, tmp_path: Path
+) -> None:
+    scales = np.repeat(SUMMED[np.newaxis, :4, np.newaxis], 16, axis=0)
+    whole = op.constant(np.ones((16, 4, size)), dtype=getattr(openvino.Type, kind))
+    grouped = op.multiply(op.convert(whole, "f32"), op.constant(scales, dtype=openvino.Type.f32))
+    data = op.parameter([-1, 4 * size], np.float32)
+    product = op.matmul(data, op.reshape(grouped, np.array([16, 4 * size]), False), False, True)
+    openvino.save_model(make([op.result(product)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=False)
+    options = ModelOptions("m", "CPU", {"INFERENCE_PRECISION_HINT": precision})
+    slot = OpenVinoBackend().compile(Source(tmp_path / "model.xml"), options).create_slot()
+    given = np.repeat(np.eye(4, dtype=np.float32), size, axis=1)
+    (found,) = slot.run([Tensor(BY_NAME["f32"], given.shape, given.tobytes())], [0])
+    summed = np.frombuffer(found.data, np.float32).reshape(found.shape)
+    np.testing.assert_array_equal(summed[:, 0], size * SUMMED[:4])
+
+
 def assert_gives_summed(weights: Any, precision: str, path: Path, *, is_turned: bool) -> None:
     data = op.parameter([-1, TAKEN_WIDTH], np.float32)
     if is_turned:

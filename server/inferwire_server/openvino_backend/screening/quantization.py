@@ -62,7 +62,7 @@ def mend_quantized_layers(model: Any) -> None:
         elif node.get_type_name() in _LAYERS and not layers.gives_sums(node):
             _decompress_beside(layers.before_moving(node.input_value(0).get_node()))
             weights = layers.before_moving(node.input_value(1).get_node())
-            if _is_scaled_as_summed(weights, node):
+            if _is_scaled_otherwise(weights, node):
                 _hide_scales(weights)
                 _decompress_beside(weights)
             elif _takes_decompressed(node):
@@ -119,18 +119,19 @@ def _decompress_beside(scaled: Any) -> None:
 def _hide_scales(scaled: Any) -> None:
     """Clamp weights to what they are anyhow, behind their scales.
 
-    As of OpenVINO 2026.4 a product of matrices takes weights compressed also if their scales are not those of what it
-    gives. It then gives wrong numbers or, in bf16, divides whole numbers by 0, which ends the process as it infers. It
-    takes no weights that come from a Clamp.
+    As of OpenVINO 2026.4 a product of matrices takes weights compressed also if it misreads their scales. It then gives
+    wrong numbers or, in bf16, divides whole numbers by 0, which ends the process as it infers. It takes no weights that
+    come from a Clamp.
     """
     inputs = scaled.output(0).get_target_inputs()
     lead(inputs, op.clamp(scaled, -np.inf, np.inf).output(0))
 
 
-def _is_scaled_as_summed(scaled: Any, layer: Any) -> bool:
-    """Whether a product sums up compressed weights that have a scale or zero point each, or some for all outputs alike.
+def _is_scaled_otherwise(scaled: Any, layer: Any) -> bool:
+    """Whether a product sums up compressed weights whose scales or zero points it misreads.
 
-    There is one for all weights, or each output has its own, or one for each group of several weights, otherwise.
+    It reads one for all weights, one for each output, or some for each output: one for each group of weights, as many
+    as a power of 2, but not one.
     """
     found = _of_compressed(scaled)
     if found is None or layer.get_type_name() != "MatMul":
@@ -145,15 +146,17 @@ def _is_scaled_as_summed(scaled: Any, layer: Any) -> bool:
         is_turned ^= node.get_type_name() == "Transpose"
         node = node.input_value(0).get_node()
     output, summed = (0, -1) if is_turned else (-1, -2)
-    return any(_is_along(each.get_partial_shape(), [*lengths], output, summed) for each in beside)
+    return any(_is_misread(each.get_partial_shape(), [*lengths], output, summed) for each in beside)
 
 
-def _is_along(shape: Any, lengths: list[Any], output: int, summed: int) -> bool:
-    """Whether numbers of a shape differ by what is summed up, or by groups of it but not by output."""
+def _is_misread(shape: Any, lengths: list[Any], output: int, summed: int) -> bool:
+    """Whether numbers of a shape differ by what is summed up, by groups of it but not by output, or by odd groups."""
     if shape.is_dynamic or math.prod(shape.to_shape()) == 1:
         return False
     padded = [1] * (len(lengths) - len(shape)) + [*shape.to_shape()]
-    return padded[output] != lengths[output] or padded[summed] > 1
+    is_grouped, size = math.prod(padded) > padded[output], lengths[summed].get_length()
+    is_odd = is_grouped and size.bit_count() > 1
+    return is_odd or padded[output] != lengths[output] or padded[summed] > 1
 
 
 def _takes_decompressed(layer: Any) -> bool:
