@@ -73,13 +73,14 @@ def test_weights_are_decompressed_once_for_all_streams(
 
 @pytest.mark.parametrize(("kind", "zero_point"), [("i8", 0), ("u8", 3), ("u4", 3), ("nf4", 0)])
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
+@pytest.mark.parametrize("scales", [(WIDTH, 1), ()])
 def test_weights_of_convolutions_are_decompressed_once_for_all_streams(
-    kind: str, zero_point: int, precision: str, tmp_path: Path
+    scales: tuple[int, ...], kind: str, zero_point: int, precision: str, tmp_path: Path
 ) -> None:
     data = op.parameter([-1, WIDTH], np.float32)
     given = op.reshape(data, np.array([0, 0, 1, 1]), True)
     for _ in range(3):
-        weights = op.multiply(compressed(kind, zero_point), np.full((WIDTH, 1), 2, np.float32))
+        weights = op.multiply(compressed(kind, zero_point), np.full(scales, 2, np.float32))
         kernel, none, each = op.reshape(weights, np.array([WIDTH, WIDTH, 1, 1]), False), [0, 0], [1, 1]
         given = op.relu(op.convolution(given, kernel, each, none, none, each))
     flat = op.reshape(given, np.array([0, 0]), True)

@@ -108,12 +108,27 @@ def _decompress_beside(scaled: Any) -> None:
     if found is None:
         return
     weights, scale = found
+    if _is_single(scale):
+        _hide_scales(scaled)
+        scale = _along_longest(scale, weights)
     if weights.get_node().get_type_name() == "Subtract":
         whole, zero_point = weights.get_node().input_values()
         less = op.multiply(op.constant(-1, dtype=zero_point.get_element_type()), zero_point)
         weights = op.add(less, whole).output(0)
     beside = op.multiply(scale, weights, name=scaled.get_friendly_name())
     lead(scaled.output(0).get_target_inputs(), beside.output(0))
+
+
+def _is_single(scale: Any) -> bool:
+    shape = scale.get_partial_shape()
+    return shape.is_static and math.prod(shape.to_shape()) == 1
+
+
+def _along_longest(scale: Any, weights: Any) -> Any:
+    """Repeat a single scale: the compiler makes it a part of the operation otherwise, which writes over weights."""
+    shape = [*weights.get_shape()]
+    longest = int(np.argmax(shape))
+    return op.broadcast(scale, np.array([length if axis == longest else 1 for axis, length in enumerate(shape)]))
 
 
 def _hide_scales(scaled: Any) -> None:
