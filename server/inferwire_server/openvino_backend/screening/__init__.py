@@ -6,5 +6,6 @@ operations and into that list, with a test that runs the graph in `tests/openvin
 
 - `attention`, `first_values` and `states`: models that keep something between inferences, and attention over it.
 - `loops`: branches and loops. `lists`: operations that have less to give than there is room for.
-- `layers`, `quantization`, `gathers` and `conversions`: the operations of these names.
+- `quantization` and `compressed_weights`: models whose numbers are made smaller, and their `quantized_layers`.
+- `layers`, `gathers` and `conversions`: the operations of these names.
 """

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from inferwire_server.openvino_backend.screening.attention import give_masks_batches, mask_attention
+from inferwire_server.openvino_backend.screening.compressed_weights import keep_weights_whole
 from inferwire_server.openvino_backend.screening.conversions import part_inputs_from_results, refuse_unsafe_conversions
 from inferwire_server.openvino_backend.screening.first_values import begin_states
 from inferwire_server.openvino_backend.screening.gathers import gather_from_one_batch
@@ -36,6 +37,7 @@ _STEPS: tuple[Callable[[Any], None], ...] = (
     empty_what_is_read_as_zero,
     copy_what_bodies_give,
     mend_quantized_layers,
+    keep_weights_whole,
     gather_from_one_batch,
     fill_what_is_left,
     find_something,
