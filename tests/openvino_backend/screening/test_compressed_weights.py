@@ -103,19 +103,21 @@ def test_weights_that_come_first_are_decompressed_once_for_all_streams(
     assert_gives_eights(tmp_path / "model.xml", precision)
 
 
+@pytest.mark.parametrize("width", [WIDTH, TAKEN_WIDTH])
 @pytest.mark.parametrize("kind", ["f8e4m3", "f32"])
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 def test_weights_from_a_codebook_are_decompressed_once_for_all_streams(
-    precision: str, kind: str, tmp_path: Path
+    precision: str, kind: str, width: int, tmp_path: Path
 ) -> None:
     data = op.parameter([-1, WIDTH], np.float32)
-    given = data
+    given = op.matmul(data, np.eye(WIDTH, width, dtype=np.float32), False, False)
     for _ in range(3):
         codebook = op.convert(op.constant(np.arange(8), dtype=getattr(openvino.Type, kind)), "f16")
-        places = op.convert(op.constant(ONES, dtype=openvino.Type.u4), "u8")
-        weights = op.multiply(op.gather(codebook, places, np.int64(0)), np.full((WIDTH, 1), 2, np.float16))
+        places = op.convert(op.constant(np.eye(width), dtype=openvino.Type.u4), "u8")
+        weights = op.multiply(op.gather(codebook, places, np.int64(0)), np.full((width, 1), 2, np.float16))
         given = op.relu(op.matmul(given, op.convert(weights, "f32"), False, True))
-    openvino.save_model(make([op.result(given)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=True)
+    cut = op.matmul(given, np.eye(width, WIDTH, dtype=np.float32), False, False)
+    openvino.save_model(make([op.result(cut)], [data], "m"), tmp_path / "model.xml", compress_to_fp16=True)
     assert_gives_eights(tmp_path / "model.xml", precision)
 
 
@@ -156,12 +158,14 @@ def test_weights_have_the_zero_points_of_what_is_summed_up(
     assert_gives_summed(weights, precision, tmp_path / "model.xml", is_turned=False)
 
 
-@pytest.mark.parametrize(("size", "precision"), [(48, "f32"), (96, "bf16")])
+@pytest.mark.parametrize(
+    ("size", "precision", "rows"), [(48, "f32", 16), (96, "bf16", 16), (32, "f32", 1), (32, "bf16", 1)]
+)
 @pytest.mark.parametrize("kind", ["u4", "i4"])
 def test_weights_have_the_scales_of_their_groups_of_any_size(
-    kind: str, size: int, precision: str, tmp_path: Path
+    kind: str, rows: int, size: int, precision: str, tmp_path: Path
 ) -> None:
-    scales = np.repeat(SUMMED[np.newaxis, :4, np.newaxis], 16, axis=0)
+    scales = np.repeat(SUMMED[np.newaxis, :4, np.newaxis], rows, axis=0)
     whole = op.constant(np.ones((16, 4, size)), dtype=getattr(openvino.Type, kind))
     grouped = op.multiply(op.convert(whole, "f32"), op.constant(scales, dtype=openvino.Type.f32))
     data = op.parameter([-1, 4 * size], np.float32)

@@ -104,7 +104,8 @@ def _is_scaled_otherwise(scaled: Any, layer: Any) -> bool:
     if found is None or layer.get_type_name() != "MatMul":
         return False
     whole, scale = found
-    beside = [scale, *whole.get_node().input_values()[1:]]
+    shifted = whole.get_node()
+    beside = [scale, shifted.input_value(1)] if shifted.get_type_name() == "Subtract" else [scale]
     lengths = whole.get_partial_shape()
     if len(lengths) < _MATRIX_RANK:
         return False
