@@ -28,6 +28,14 @@ def sources(node: Any) -> list[Any]:
     return [value.get_node() for value in node.input_values()]
 
 
+def before_conversions(value: Any) -> Any:
+    """Give the node that computes a value, or what the value is converted from."""
+    node = value.get_node()
+    while node.get_type_name() == "Convert":
+        node = node.input_value(0).get_node()
+    return node
+
+
 def lead(targets: Any, source: Any) -> None:
     """Have inputs of nodes take another output. The names of a model's outputs are their results' own."""
     for target in targets:

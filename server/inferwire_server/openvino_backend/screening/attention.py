@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from openvino import opset13
 
-from inferwire_server.openvino_backend.edges import lead, nodes
+from inferwire_server.openvino_backend.edges import before_conversions, lead, nodes
 
 op: Any = opset13
 
@@ -84,7 +84,7 @@ def _is_for_matmul(node: Any) -> bool:
 
 
 def _are_masked(scores: Any) -> bool:
-    node = _before_conversions(scores)
+    node = before_conversions(scores)  # those between floats come to nothing in the plugin
     return node.get_type_name() in _MASKING and not any(map(_is_of_zeros, node.input_values()))
 
 
@@ -106,18 +106,10 @@ def _may_share(mask: Any, query: Any) -> bool:
 
 def _is_of_zeros(value: Any) -> bool:
     """Whether a value is constant, and adds nothing."""
-    node = _before_conversions(value)
+    node = before_conversions(value)
     if node.get_type_name() != "Constant" or node.get_element_type().get_type_name() not in _FLOATS:
         return False
     return not node.data.any()
-
-
-def _before_conversions(value: Any) -> Any:
-    """Give the node that computes a value. Conversions between floats come to nothing in the plugin."""
-    node = value.get_node()
-    while node.get_type_name() == "Convert":
-        node = node.input_value(0).get_node()
-    return node
 
 
 def _length(key: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from openvino import opset13
 
-from inferwire_server.openvino_backend.edges import lead, nodes
+from inferwire_server.openvino_backend.edges import before_conversions, lead, nodes
 from inferwire_server.openvino_backend.screening.quantized_layers import INTEGERS, LAYERS, QuantizedLayers
 
 op: Any = opset13
@@ -158,17 +158,11 @@ def _compressed_type(node: Any) -> str:
 def _type_behind(weights: Any) -> str:
     """Give the type of the constant that weights are converted from, and shifted; nothing if it is no such."""
     if weights.get_type_name() == "Gather":
-        return _CODEBOOK if all(_is_known(value.get_node()) for value in weights.input_values()) else ""
+        taken = [before_conversions(value).get_type_name() for value in weights.input_values()]
+        return _CODEBOOK if set(taken) == {"Constant"} else ""
     if weights.get_type_name() == "Subtract":
         weights = weights.input_value(0).get_node()
     if weights.get_type_name() != "Convert" or weights.input_value(0).get_node().get_type_name() != "Constant":
         return ""
     kind = weights.get_input_element_type(0).get_type_name()
     return kind if kind in _COMPRESSED else ""
-
-
-def _is_known(node: Any) -> bool:
-    """Whether it is a constant, or converted from one."""
-    while node.get_type_name() == "Convert":
-        node = node.input_value(0).get_node()
-    return node.get_type_name() == "Constant"
