@@ -109,6 +109,14 @@ async def test_the_log_says_once_a_minute_why_a_worker_cannot_be_called(crew: Cr
         assert logged == []
 
 
+async def test_the_log_says_why_a_session_s_worker_cannot_be_called(crew: Crew) -> None:
+    async with OtherWorkers(crew) as other_workers:
+        with capture_logs() as logged, pytest.raises(ServingError, match="which has the session, does not answer"):
+            async with other_workers.call(1, "a.Service.Call", cast("Any", Said(()))) as call:
+                await call.read()
+    assert [(line["event"], line["number"]) for line in logged] == [("a worker cannot be called", 2)]
+
+
 @dataclass
 class Said:
     """The context of a call whose caller says so much."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -79,7 +80,12 @@ async def test_a_model_describes_its_ports(rest: Rest) -> None:
         }
 
 
-async def test_the_models_are_listed_by_name_as_kserve_lists_them(rest: Rest) -> None:
+async def test_the_models_are_listed_by_name_as_kserve_lists_them(rest: Rest, tmp_path: Path) -> None:
+    (tmp_path / "echo" / "inferwire.toml").write_text('version_policy = "all"')
+    (tmp_path / "echo" / "2").mkdir()
+    (tmp_path / "echo" / "2" / "model.onnx").touch()
+    await rest.composition.loader.sync()
+    assert [each.version for each in rest.services.models.statuses() if each.name == "echo"] == ["1", "2"]
     names = (await rest.client.get("/v2/models")).json()["models"]
     assert names == list(dict.fromkeys(each.name for each in rest.services.models.statuses()))
     assert {"echo", "broken"} <= set(names)
