@@ -38,6 +38,21 @@ structlog.get_logger().warning("model failed", model="digits", version="1", devi
 """
 
 
+HOSTILE = """
+import structlog
+from inferwire_server import logs
+
+logs.configure("console", "info")
+name = "digits\\x1b[2J\\x9b"
+log = structlog.get_logger()
+log.warning(name, model=name)
+try:
+    raise ValueError(name)
+except ValueError:
+    log.exception("failed")
+"""
+
+
 def test_traces_that_cannot_be_sent_are_one_line_that_names_the_variable() -> None:
     done = subprocess.run((sys.executable, "-c", PROGRAM), capture_output=True, text=True, check=True)
     assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == [
@@ -68,3 +83,9 @@ def test_a_line_for_people_is_short_and_in_the_order_of_what_it_tells() -> None:
     assert re.sub(" +", " ", re.sub(r"\d", "0", done.stderr)).rstrip() == (
         "0000-00-00 00:00:00 [warning ] model failed model=digits version=0 device=CPU reason='no such file: model.xml'"
     )
+
+
+def test_names_that_callers_chose_cannot_act_on_the_terminal() -> None:
+    done = subprocess.run((sys.executable, "-c", HOSTILE), capture_output=True, text=True, check=True)
+    assert not {"\x1b", "\x9b"} & set(done.stderr)
+    assert done.stderr.count(r"digits\x1b[2J\x9b") >= 3

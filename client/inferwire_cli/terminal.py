@@ -16,12 +16,10 @@ from inferwire.transport.unreachable import WHERE_ADDRESSES, WHERE_CERTIFICATES
 from inferwire_cli.exit_codes import FAILED, INTERRUPTED, MISUSE
 from inferwire_cli.interrupts import interruptible, was_interrupted
 from inferwire_cli.streams import complain, flush_or_forget
+from inferwire_proto.control_characters import written_out
 from inferwire_proto.openvino_errors import without_places
 
 _LINE_ENDS = re.compile(r"\s*\n\s*")
-
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters: in names and texts that come from servers they could make a terminal do and show anything."""
 
 _PLACES_OF_COMMANDS = {
     WHERE_ADDRESSES: "as --address or in INFERWIRE_ADDRESS",
@@ -50,7 +48,7 @@ class _Printer(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """Give the segments to print; only rich's own may have control characters."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=_harmless(segment.text))
+            yield segment if segment.control else segment._replace(text=written_out(segment.text))
 
     def on_broken_pipe(self) -> None:
         """Raise, so that `ending_in_a_code` ends the command: rich would end the process here, as a failure."""
@@ -122,9 +120,4 @@ def advice_of_commands(sentence: str) -> str:
 
 def in_short(text: str) -> str:
     """Put a server's message into one line, without the places in OpenVINO's sources that it came through."""
-    return _harmless(_LINE_ENDS.sub(" ", without_places(text)))
-
-
-def _harmless(text: str) -> str:
-    """Write control characters out as escapes."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return written_out(_LINE_ENDS.sub(" ", without_places(text)))

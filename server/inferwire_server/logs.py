@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from io import StringIO
 from time import monotonic
+from typing import TextIO
 
 import structlog
 
+from inferwire_proto.control_characters import written_out
 from inferwire_proto.openvino_errors import without_places
 from inferwire_server.log_lines import LineHandler
 from inferwire_server.log_options import LEVELS, LogFormat, LogLevel
@@ -55,7 +58,7 @@ def configure(log_format: LogFormat, log_level: LogLevel) -> None:
         else structlog.processors.TimeStamper("iso", utc=True),
     ]
     renderer: list[structlog.typing.Processor] = (
-        [_tell_reasons_in_short, _console_renderer()]
+        [_tell_reasons_in_short, _write_out_controls, _console_renderer()]
         if is_console
         else [
             structlog.processors.ExceptionRenderer(_TRACEBACKS),
@@ -85,7 +88,7 @@ def _console_renderer() -> structlog.dev.ConsoleRenderer:
     """Show fields in the order in which an event has them: what it is about, then what became of it."""
     return structlog.dev.ConsoleRenderer(
         colors=sys.stderr.isatty(),
-        exception_formatter=structlog.dev.plain_traceback,
+        exception_formatter=_harmless_traceback,
         sort_keys=False,
     )
 
@@ -97,6 +100,19 @@ def _tell_reasons_in_short(
     if isinstance(reason := fields.get("reason"), str):
         fields["reason"] = " ".join(without_places(reason).split())
     return fields
+
+
+def _write_out_controls(
+    _logger: object, _method: str, fields: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Keep what callers chose, such as names of models, from acting on the terminal."""
+    return {name: written_out(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def _harmless_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    text = StringIO()
+    structlog.dev.plain_traceback(text, exc_info)
+    stream.write(written_out(text.getvalue()))
 
 
 def _begin_with_event(_logger: object, _method: str, fields: structlog.typing.EventDict) -> structlog.typing.EventDict:
