@@ -101,6 +101,20 @@ async def test_a_device_of_the_servers_own_flag_is_named_by_it(backend: OpenVino
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("NOPE", "1", "NotFound: Unsupported property NOPE by CPU plugin."),
+        ("NUM_STREAMS", "many", "Could not read number of streams"),
+    ],
+)
+async def test_a_property_of_the_servers_own_flag_is_named_by_it(
+    backend: OpenVinoBackend, source: Source, name: str, value: str, reason: str
+) -> None:
+    found = await reason_of(backend, source.path.parent.parent, ModelOptions("", "CPU", {name: value}))
+    assert found.startswith(f"--property is '{name}={value}': {reason}")
+
+
 async def test_what_else_is_wrong_is_not_the_devices_fault(backend: OpenVinoBackend, source: Source) -> None:
     source.path.write_text("no model")
     (source.path.parent / "inferwire.toml").write_text('[properties]\nNOPE = "1"')

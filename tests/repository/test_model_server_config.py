@@ -10,10 +10,13 @@ import pytest
 from tests.conftest import without_rights
 
 from inferwire_proto.errors import Code
+from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.versions import Latest
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.repository.entries import Entry
 from inferwire_server.repository.model_server_config import ConfiguredRepository
+
+DEFAULTS = ModelOptions("", "CPU")
 
 
 def write(folder: Path, *models: dict[str, Any], **sections: object) -> ConfiguredRepository:
@@ -72,7 +75,9 @@ def test_settings_are_those_of_the_file_over_those_beside_the_model(tmp_path: Pa
 def test_what_does_not_fit_the_model_is_told_by_the_field(tmp_path: Path) -> None:
     lay_out(tmp_path, "a/1/m.onnx")
     (entry,) = write(tmp_path, {"name": "a", "base_path": "a", "shape": {"x": "(1,5)"}, "layout": "N?C"}).served()
-    told = [entry.why_unfit(UnfitSetting(path, "why"), "CPU").message for path in (["shapes", "x"], ["preprocessing"])]
+    told = [
+        entry.why_unfit(UnfitSetting(path, "why"), DEFAULTS).message for path in (["shapes", "x"], ["preprocessing"])
+    ]
     steps = "what layout, precision, color_format, mean and scale say as preprocessing"
     assert told == [
         "config.json: shape.x is [1, 5]: why",

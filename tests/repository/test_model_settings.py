@@ -333,5 +333,5 @@ def test_batches_that_contradict_themselves_are_refused_by_where_they_are_said(
     entry = Entry("m", "1", file.parent, settings_file=file, overrides=(Layer("a load", load),))
     with pytest.raises(UnfitSetting) as caught:
         entry.settings().options("m", ModelOptions(""))
-    told = entry.why_unfit(caught.value, "CPU")
+    told = entry.why_unfit(caught.value, ModelOptions("", "CPU"))
     assert (told.code, told.message) == (Code.MODEL_FAILED, sentence)

@@ -11,6 +11,7 @@ from tests.repository.rig import a_rig
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.batch_options import BatchOptions
+from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.stated_ports import StatedPort
 from inferwire_server.core.versions import Latest
 from inferwire_server.errors import ServingError, UnfitSetting
@@ -19,6 +20,8 @@ from inferwire_server.repository.folder import Repository
 from inferwire_server.repository.model_server_config import ConfiguredRepository
 
 BATCHES = 'max_batch_size: 16 input { name: "x" dims: 4 } dynamic_batching { max_queue_delay_microseconds: 500 }'
+
+DEFAULTS = ModelOptions("", "CPU")
 
 
 def model(root: Path, config: str = "", toml: str = "", *, file: str = "1/model.onnx") -> Path:
@@ -101,7 +104,7 @@ def test_wrong_values_beside_a_batch_among_the_parameters_name_their_fields(tmp_
 def test_what_does_not_fit_the_model_is_told_by_the_field(tmp_path: Path) -> None:
     model(tmp_path, 'model_warmup { inputs { key: "x" value { dims: 4 } } } instance_group { count: 2 }', "slots = 3")
     entry = only(tmp_path)
-    told = [entry.why_unfit(UnfitSetting([name], "why"), "CPU").message for name in ("warm_up", "slots")]
+    told = [entry.why_unfit(UnfitSetting([name], "why"), DEFAULTS).message for name in ("warm_up", "slots")]
     assert told == ['m/config.pbtxt: model_warmup is {"x": [4]}: why', "m/inferwire.toml: slots is 3: why"]
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from inferwire_proto.errors import Code
 from inferwire_proto.model_formats import MODEL_SUFFIXES, SAVED_MODEL
+from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.open_inference.config_file import FileConfig
@@ -123,14 +124,14 @@ class Entry:
         """
         return version_policy_from(self._layers(self._config()))
 
-    def why_unfit(self, unfit: UnfitSetting, device: str) -> ServingError:
+    def why_unfit(self, unfit: UnfitSetting, defaults: ModelOptions) -> ServingError:
         """Turn a setting that does not fit the model into an error that names its source.
 
-        `device` is the one that the model is compiled for if no source sets another.
+        `defaults` are what the server's flags say for models whose sources say nothing.
         """
         try:
             layers = self._layers(self._config())
-            return told(as_said(unfit, layers), layers, device)
+            return told(as_said(unfit, layers), layers) or _told_of_flags(unfit, defaults)
         except ServingError:
             return unfit  # its file has changed since
 
@@ -281,6 +282,18 @@ def _not_chosen(versions: list[Entry]) -> Entry:
     reason = f"it has no version but {there}, expected one that its version policy asks for"
     # If the folder cannot be read, its versions are not known.
     return versions[-1] if versions[-1].obstacle else replace(versions[-1], obstacle=reason)
+
+
+def _told_of_flags(unfit: UnfitSetting, defaults: ModelOptions) -> ServingError:
+    """Say by which flag the server was told what does not fit; give the error as it is if no flag says such a thing."""
+    match unfit.setting:
+        case ("device",):
+            said = f"--device is '{defaults.device}'"
+        case ("properties", name) if name in defaults.properties:
+            said = f"--property is '{name}={defaults.properties[name]}'"
+        case _:
+            return unfit
+    return ServingError(unfit.code, f"{said}: {unfit.reason}")
 
 
 def _if_there(file: Path) -> Path | None:

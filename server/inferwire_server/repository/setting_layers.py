@@ -56,18 +56,15 @@ def layer_of(layers: Sequence[Layer], path: Sequence[str]) -> Layer:
     return next((layer for layer in reversed(layers) if layer.says(path)), layers[0])
 
 
-def told(unfit: UnfitSetting, layers: Sequence[Layer], device: str) -> ServingError:
-    """Turn a setting that does not fit the model into an error that names its source and value.
-
-    The source of the device may be the server's flag.
-    """
+def told(unfit: UnfitSetting, layers: Sequence[Layer]) -> ServingError | None:
+    """Turn a setting that does not fit the model into an error that names its source and value; None if none has it."""
     path = unfit.setting
     for layer in reversed(layers):
         if layer.says(path):
             found: Any = reduce(lambda table, name: table[name], path, layer.table)
             said = f"{layer.source}: {layer.called(path)} is {shown(found)}"
             return ServingError(unfit.code, f"{said}: {unfit.reason}")
-    return ServingError(unfit.code, f"--device is '{device}': {unfit.reason}") if path == ("device",) else unfit
+    return None
 
 
 def _merged(table: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class VersionLoads:
             keeper = _Keeper(entry, self._catalogue)
             return await self._engine.load(source, options, entry.version, on_warming, keeper)
         except UnfitSetting as unfit:
-            raise await asyncio.to_thread(entry.why_unfit, unfit, self._options.device) from unfit
+            raise await asyncio.to_thread(entry.why_unfit, unfit, self._options) from unfit
         except ServingError:
             raise
         except Exception as error:
