@@ -54,7 +54,7 @@ SERVER_FOLDERS = {
     "openvino_backend": "core engine.backend",
     "repository": "core engine open_inference",
     "metrics": "core host engine repository gil_thread tallies",
-    "service": "core host engine repository call_threads gil_thread tallies",
+    "service": "core host engine repository call_threads gil_thread seldom tallies",
     "transport": "core bugs seldom",
     "transport.http": "core transport gil_thread",
     "transport.http2": "transport",

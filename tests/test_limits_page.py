@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from inferwire_server.from_settings import KEPT_RESULTS_BYTES
+from inferwire_server.seldom import INTERVAL_S
 from inferwire_server.service.names import LONGEST_NAME
-from inferwire_server.service.refusals import AGAIN_S
 from inferwire_server.settings import MEBIBYTE, Settings
 from inferwire_server.transport.http.request_parser import LONGEST_HEAD
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
@@ -35,7 +35,7 @@ NOTICED_S = GRPC.peer.silence_s + GRPC.peer.answer_s + 2 * GRPC.look_s
 TOLD = {
     "limits.md": (
         f"It is full when {FLAGS.queue_capacity} jobs wait (`--queue-capacity`)",
-        f"warns `jobs find no room`, once {span(AGAIN_S)} at most",
+        f"warns `jobs find no room`, once {span(INTERVAL_S)} at most",
         f"`priority`: 1 is the most urgent, {NORMAL_PRIORITY} the same as none",
         f"`--max-session-tensors-mb`, {FLAGS.max_session_tensors_mb} |",
         f"`--max-upload-mb`, {FLAGS.max_upload_mb} |",

@@ -6,13 +6,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
-from math import inf
 from time import monotonic
 
 import structlog
 
 from inferwire_proto.errors import Code
 from inferwire_server.errors import ServingError
+from inferwire_server.seldom import INTERVAL_S, Seldom
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -21,11 +21,8 @@ _LEVEL = logging.getLogger(__name__)
 
 _NOWHERE: Mapping[str, str] = {}
 
-AGAIN_S = 60.0
-"""For how long an address that has shown no valid key is not logged again, and neither is a full queue."""
-
 _MOST_ADDRESSES = 20
-"""How many addresses are logged in that time: a caller that has many could fill the log."""
+"""How many addresses are logged in `INTERVAL_S`: a caller that has many could fill the log."""
 
 
 class Interface(Enum):
@@ -48,7 +45,7 @@ class Refusals:
         self._clock = clock
         # When each of these addresses was logged, the longest ago first.
         self._told: dict[str, float] = {}
-        self._told_of_full = -inf
+        self._full = Seldom(clock)
 
     def __repr__(self) -> str:
         return f"<Refusals: {self.counts.total()} requests>"
@@ -69,8 +66,8 @@ class Refusals:
         """
         if error.code is Code.UNAUTHENTICATED and peer:
             self._warn_of(peer, interface, error.message)
-        if error.code is Code.QUEUE_FULL:
-            self._warn_of_full(interface, error.message)
+        if error.code is Code.QUEUE_FULL and self._full.is_due():
+            log.warning("jobs find no room", interface=interface.value, reason=error.message)
         if _LEVEL.isEnabledFor(logging.DEBUG):
             log.debug(
                 "answered with an error",
@@ -83,15 +80,9 @@ class Refusals:
         if not error.is_of_job:
             self.counts[interface.value, error.code.name] += requests
 
-    def _warn_of_full(self, interface: Interface, reason: str) -> None:
-        now = self._clock()
-        if now >= self._told_of_full + AGAIN_S:
-            self._told_of_full = now
-            log.warning("jobs find no room", interface=interface.value, reason=reason)
-
     def _warn_of(self, address: str, interface: Interface, reason: str) -> None:
         now = self._clock()
-        while self._told and next(iter(self._told.values())) <= now - AGAIN_S:
+        while self._told and next(iter(self._told.values())) <= now - INTERVAL_S:
             del self._told[next(iter(self._told))]
         if address not in self._told and len(self._told) < _MOST_ADDRESSES:
             self._told[address] = now
