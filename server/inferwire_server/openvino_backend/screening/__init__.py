@@ -8,4 +8,6 @@ operations and into that list, with a test that runs the graph in `tests/openvin
 - `loops`: branches and loops. `lists`: operations that have less to give than there is room for.
 - `quantization` and `compressed_weights`: models whose numbers are made smaller, and their `quantized_layers`.
 - `layers`, `gathers` and `conversions`: the operations of these names.
+
+`unforeseen` is what several of them do to keep the compiler from leaving it out.
 """

@@ -15,6 +15,7 @@ from openvino import opset6, opset13
 from openvino.op.util import Variable, VariableInfo
 
 from inferwire_server.openvino_backend.edges import LOOPS, lead, nodes, sources
+from inferwire_server.openvino_backend.screening.unforeseen import never
 
 op: Any = opset13
 make: Any = ov.Model
@@ -66,7 +67,7 @@ def begin_states(model: Any) -> None:
 def _use_twice(read: Any) -> None:
     state = read.output(0)
     targets = state.get_target_inputs()
-    first = op.convert(_is_not(read.input_value(0)), "i64")
+    first = op.convert(never(read.input_value(0)), "i64")
     picked = op.gather(op.unsqueeze(state, np.int64(0)), first, np.int64(0))
     lead(targets, picked.output(0))
 
@@ -110,7 +111,7 @@ def _begin_in_branch(model: Any, reads: Sequence[Any]) -> None:
         _declare(model, read)
         first = branch.set_output(taken, other)
         lead([read.input(0)], first)
-        has_begun = op.add(has_begun, op.convert(_is_not(first), "f32"))
+        has_begun = op.add(has_begun, op.convert(never(first), "f32"))
     model.add_variables([state])
     model.add_sinks([opset6.assign(has_begun, state)])
     model.validate_nodes_and_infer_types()
@@ -134,16 +135,6 @@ def _nothing(value: Any) -> Any:
     """Give no elements, of the type and the dimensions of a value."""
     shape = [0 if length.is_dynamic else length.get_length() for length in value.get_partial_shape()]
     return op.constant(np.zeros(shape), dtype=value.get_element_type())
-
-
-def _is_not(value: Any) -> Any:
-    """Compute what is never so, of a value's elements: a use of its shape does not count, which is known ahead.
-
-    No element is less than itself, which the compiler does not know.
-    """
-    element = op.slice(op.reshape(value, np.array([-1]), False), np.array([0]), np.array([1]), np.array([1]))
-    most = op.reduce_max(op.convert(element, "f32"), np.int64(0))
-    return op.less(most, most)
 
 
 def _behind(values: Iterable[Any]) -> list[Any]:

@@ -10,6 +10,7 @@ from openvino import opset13
 from openvino.op.util import BodyOutputDescription, MergedInputDescription
 
 from inferwire_server.openvino_backend.edges import LOOPS, is_of_shapes, lead, nodes
+from inferwire_server.openvino_backend.screening.unforeseen import never
 
 op: Any = opset13
 
@@ -29,16 +30,13 @@ def leave_first_shapes_open(model: Any) -> None:
 
     As of OpenVINO 2026.4 a body is compiled for the first shape if that is known, unless a Loop's last value is used,
     too. The CPU plugin then takes as many elements in each turn as in the first: it goes past the memory's end of what
-    has become shorter, and mixes up the rows of what has grown. No value is less than itself, which the compiler does
-    not know.
+    has become shorter, and mixes up the rows of what has grown.
     """
     loops = [node for node in nodes(model) if node.get_type_name() in LOOPS]
     for loop in loops:
         computed = [value for value in loop.input_values() if not is_of_shapes(value.get_node())]
         for carried, free in _changing(loop) if computed else ():
-            flat = op.reshape(computed[0], np.array([-1]), False)
-            most = op.reduce_max(op.convert(flat, "f32"), np.int64(0), True)
-            nothing, first = op.convert(op.less(most, most), "i64"), carried.get_source_output()
+            nothing, first = op.convert(never(computed[0]), "i64"), carried.get_source_output()
             lengths = op.split(op.shape_of(first), np.int64(0), len(first.get_partial_shape())).outputs()
             opened = [op.add(length, nothing) if axis in free else length for axis, length in enumerate(lengths)]
             lead([carried], op.broadcast(first, op.concat(opened, 0)).output(0))

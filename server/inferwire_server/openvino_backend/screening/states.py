@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from openvino import opset13
 
 from inferwire_server.openvino_backend.edges import lead, sources
+from inferwire_server.openvino_backend.screening.unforeseen import never
 
 op: Any = opset13
 
@@ -55,8 +55,7 @@ def copy_what_replaces_states(model: Any) -> None:
     for sink in [each for each in model.get_sinks() if each.get_type_name() == "Assign"]:
         read, value = reads[_variable(sink)], sink.input_value(0)
         if not states[value.get_node().get_name()] & bits[read.get_name()]:
-            most = op.reduce_max(op.convert(op.reshape(read, np.array([-1]), False), "f32"), np.int64(0))
-            lead([sink.input(0)], op.select(op.equal(most, most), value, value).output(0))
+            lead([sink.input(0)], op.select(never(read), value, value).output(0))
 
 
 def _variable(node: Any) -> str:
