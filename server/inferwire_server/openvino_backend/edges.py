@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 LOOPS = ("Loop", "TensorIterator")
+FLOATS = ("f16", "f32")
 
 
 def nodes(model: Any) -> Iterator[Any]:

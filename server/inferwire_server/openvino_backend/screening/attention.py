@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from openvino import opset13
 
-from inferwire_server.openvino_backend.edges import before_conversions, lead, nodes
+from inferwire_server.openvino_backend.edges import FLOATS, before_conversions, lead, nodes
 
 op: Any = opset13
 
@@ -26,8 +26,6 @@ _REPEATING = ("Broadcast", "Reshape", "Unsqueeze")
 
 _ANY_LENGTH = np.iinfo(np.int32).max
 """More than any dimension has."""
-
-_FLOATS = {"f32": np.float32, "f16": np.float16}
 
 
 def mask_attention(model: Any) -> None:
@@ -107,7 +105,7 @@ def _may_share(mask: Any, query: Any) -> bool:
 def _is_of_zeros(value: Any) -> bool:
     """Whether a value is constant, and adds nothing."""
     node = before_conversions(value)
-    if node.get_type_name() != "Constant" or node.get_element_type().get_type_name() not in _FLOATS:
+    if node.get_type_name() != "Constant" or node.get_element_type().get_type_name() not in FLOATS:
         return False
     return not node.data.any()
 
@@ -135,11 +133,11 @@ def _length(key: Any) -> Any:
 def _is_left_open(data: Any, axis: int) -> bool:
     """Whether data may have one element, or more, along an axis, and are of a type that a mask can have."""
     shape, kind = data.get_partial_shape(), data.get_element_type().get_type_name()
-    if kind not in _FLOATS or shape.rank.is_dynamic:
+    if kind not in FLOATS or shape.rank.is_dynamic:
         return False
     return shape[axis].is_dynamic and shape[axis].get_min_length() <= 1
 
 
 def _zeros(shape: Any, data: Any) -> Any:
     """Make zeros of a computed shape and of the type of data."""
-    return op.broadcast(op.constant(np.array(0, _FLOATS[data.get_element_type().get_type_name()])), shape)
+    return op.broadcast(op.constant(0, dtype=data.get_element_type()), shape)

@@ -9,14 +9,12 @@ import numpy as np
 from openvino import opset13
 from openvino.op.util import BodyOutputDescription, MergedInputDescription
 
-from inferwire_server.openvino_backend.edges import LOOPS, is_of_shapes, lead, nodes
+from inferwire_server.openvino_backend.edges import FLOATS, LOOPS, is_of_shapes, lead, nodes
 from inferwire_server.openvino_backend.screening.unforeseen import never
 
 op: Any = opset13
 
 _WITH_BODIES = (*LOOPS, "If")
-
-_FLOATS = ("f16", "f32")
 
 _ROWS = 2
 """How many dimensions what has rows has at least."""
@@ -124,7 +122,7 @@ def _copy(given: Any) -> Any:
     if rank.is_dynamic:
         longest = op.reduce_max(shape, np.zeros(1, np.int64))
         return op.select(op.less(longest, np.int64(0)), given, given).output(0)
-    if kind in _FLOATS and rank.get_length() >= _ROWS:
+    if kind in FLOATS and rank.get_length() >= _ROWS:
         count = op.gather(shape, np.int64(0), np.int64(0))
         places = op.unsqueeze(op.range(np.int64(0), count, np.int64(1), "i64"), np.array([1]))
         return op.embedding_bag_packed_sum(given, places).output(0)

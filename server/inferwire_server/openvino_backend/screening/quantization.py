@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from openvino import opset13
 
-from inferwire_server.openvino_backend.edges import nodes
+from inferwire_server.openvino_backend.edges import FLOATS, nodes
 from inferwire_server.openvino_backend.screening.quantized_layers import QuantizedLayers
 
 op: Any = opset13
-
-_FLOATS = {"f32": np.float32, "f16": np.float16}
 
 _MATRIX_RANK = 2
 
@@ -52,8 +50,8 @@ def _part_from_layer(quantizing: Any, layers: QuantizedLayers) -> None:
     that nothing was written to. The first layer does the PRelu as it writes.
     """
     data, kind = quantizing.input_value(0), quantizing.get_output_element_type(0).get_type_name()
-    if kind in _FLOATS and _is_matrix(data.get_partial_shape()) and layers.gives_cut_sums(data.get_node()):
-        slope = op.constant(np.array([1], _FLOATS[kind]))
+    if kind in FLOATS and _is_matrix(data.get_partial_shape()) and layers.gives_cut_sums(data.get_node()):
+        slope = op.constant([1], dtype=data.get_element_type())
         quantizing.input(0).replace_source_output(op.prelu(data, slope).output(0))
 
 
