@@ -24,7 +24,7 @@ class NamedServer:
     """
 
     address: Address
-    root_certificates: Path | None = None
+    root_certificates: Path | None
 
     def calls(self) -> OperatorCalls:
         """Give the calls that operators make to it."""

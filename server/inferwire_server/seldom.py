@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from time import monotonic
 
 INTERVAL_S = 60.0
 """How long something is not logged again after it was logged."""
@@ -13,7 +12,7 @@ INTERVAL_S = 60.0
 class Seldom:
     """Whether it is time to log one kind of fault, by a clock that shows seconds."""
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._due_at = -inf
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from math import inf
-from time import monotonic
 
 
 class BusyPolling:
@@ -21,7 +20,7 @@ class BusyPolling:
         polled_s: For how many seconds it has polled in all.
     """
 
-    def __init__(self, window_s: float, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, window_s: float, clock: Callable[[], float]) -> None:
         """Poll for `window_s` seconds at most, by the clock; never if that is 0."""
         self._window_s = window_s
         self._clock = clock

@@ -36,7 +36,7 @@ class ModelControl:
 
     loader: Loader
     is_allowed: bool
-    is_watching: bool = False
+    is_watching: bool
 
 
 class ModelService:

@@ -50,7 +50,7 @@ class SocketCarrier:
         self,
         place: SocketPlace,
         timeouts: Timeouts,
-        tls: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | None,
         host: str = "",
     ) -> None:
         """Connect and, if `tls` is given, shake hands with a server that has a certificate for the host.

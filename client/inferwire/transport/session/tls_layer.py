@@ -56,7 +56,7 @@ class TlsLayer:
                 self._tls.write(piece)
         return self._goes.read()
 
-    def read_into(self, room: memoryview, came: int | None = None) -> int | None:
+    def read_into(self, room: memoryview, came: int | None) -> int | None:
         """Decrypt received bytes, and return how many; 0 at the end, None if more must be received first.
 
         Args:

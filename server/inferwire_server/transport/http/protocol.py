@@ -71,7 +71,7 @@ class HttpSurroundings:
     settings: Config
     add: Callable[[HttpProtocol], None]
     lose: Callable[[HttpProtocol], None]
-    ages: Ages = field(default_factory=Ages)
+    ages: Ages
     state: ServerState = field(default_factory=ServerState)
     ids: RequestIds = field(default_factory=RequestIds)
     turns: Turns = field(default_factory=Turns)

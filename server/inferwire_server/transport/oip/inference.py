@@ -38,7 +38,7 @@ class OipOutput(NamedTuple):
     name: str
     datatype: str
     tensor: Tensor
-    place: SharedPlace | None = None
+    place: SharedPlace | None
 
 
 class OipAnswer(NamedTuple):

@@ -22,7 +22,7 @@ _SETTINGS: dict[str, list[str]] = {
 _SETTINGS_OF_TRACING = _SETTINGS | {"trace_level": ["TIMESTAMPS"], "trace_rate": ["1"], "trace_mode": ["opentelemetry"]}
 
 
-def trace_settings(services: Services, model: str = "") -> dict[str, list[str]]:
+def trace_settings(services: Services, model: str) -> dict[str, list[str]]:
     """Say whether inferences are traced, of one model or of all.
 
     Raises:

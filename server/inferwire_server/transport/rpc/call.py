@@ -38,8 +38,8 @@ class CallSurroundings:
 
     Attributes:
         peer: Who is at the other end.
-        caller: Who it is for turns among callers.
         age: The connection's.
+        caller: Who it is for turns among callers.
         fetching: The turns of those that fetch what is kept.
         calls: The calls that have not ended, also those that their caller has given up.
     """
@@ -48,8 +48,8 @@ class CallSurroundings:
     peer: str
     most_message_bytes: int
     most_header_bytes: int
+    age: Age
     caller: Caller = field(default_factory=of_connection)
-    age: Age = field(default_factory=Age)
     fetching: FetchTurns = field(default_factory=FetchTurns)
     calls: set[RpcCall] = field(default_factory=set["RpcCall"])
 

@@ -67,7 +67,7 @@ class Dispatcher:
     def _connect(
         self, write: Write, socket: Http2Protocol[CallHead], most_header_bytes: int, most_message_bytes: int, age: Age
     ) -> Connection[CallHead]:
-        around = CallSurroundings(self._guard, socket.peer, most_message_bytes, most_header_bytes, age=age)
+        around = CallSurroundings(self._guard, socket.peer, most_message_bytes, most_header_bytes, age)
         self._connections.add(around)
 
         def begin(stream: Stream, head: CallHead) -> Receiver | None:

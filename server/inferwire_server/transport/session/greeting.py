@@ -33,7 +33,7 @@ class SessionTerms:
     """
 
     max_message_bytes: int
-    takes_sockets: bool = False
+    takes_sockets: bool
     must_name_server: bool = False
     must_resume: bool = False
     key: bytes | None = None
