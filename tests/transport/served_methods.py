@@ -16,7 +16,8 @@ from inferwire_server.transport.http2.server import Http2Server
 from inferwire_server.transport.listening import listen
 from inferwire_server.transport.rpc.call_head import CallHead
 from inferwire_server.transport.rpc.dispatcher import Dispatcher
-from inferwire_server.transport.rpc.methods import Guard, Method
+from inferwire_server.transport.rpc.guard import Guard
+from inferwire_server.transport.rpc.methods import Method
 
 NOT_HTTP2 = b"this is HTTP/2"
 

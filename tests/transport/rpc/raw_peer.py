@@ -17,8 +17,9 @@ from tests.waiting import a_turn, until
 from inferwire_server.transport.http2 import frames
 from inferwire_server.transport.http2.outflow import Piece
 from inferwire_server.transport.rpc.dispatcher import Dispatcher
+from inferwire_server.transport.rpc.guard import Guard
 from inferwire_server.transport.rpc.messages import PREFIX
-from inferwire_server.transport.rpc.methods import Guard, Method
+from inferwire_server.transport.rpc.methods import Method
 
 PATH = "/tests.Calls/Call"
 Fields = Mapping[bytes, bytes]

@@ -16,7 +16,8 @@ from inferwire_server.service import AccessService
 from inferwire_server.service.refusals import Refusals
 from inferwire_server.transport.draining import Drain
 from inferwire_server.transport.rpc.context import Context
-from inferwire_server.transport.rpc.methods import Guard, Method
+from inferwire_server.transport.rpc.guard import Guard
+from inferwire_server.transport.rpc.methods import Method
 
 MIB = 1 << 20
 MANY_MIB = 8 * MIB

@@ -1,7 +1,8 @@
 """The gRPC interface: inferwire.v1 and the Open Inference Protocol on one port.
 
 - `grpc_server` opens the port; `offered_services` lists what answers there, which `reflection` tells. `methods` makes
-  what answers the services' calls, from their descriptors, and the `dispatcher` finds it for each call that comes.
+  what answers the services' calls, from their descriptors, and the `dispatcher` finds it for each call that comes. The
+  `guard` is what is done around all of them.
 - A `call` on its stream: its headers (`call_head`), its `messages`, those that have come (`inbox`), its turn if it
   fetches what is kept (`fetching`), and what stands in for a call of which nothing is read (`unread`). What answers it
   sees a `context`; `caller` is the session and key that it names, `requests` reads messages without tensors, `duplex`

@@ -17,9 +17,10 @@ from inferwire_server.transport.http2.outflow import Outflow
 from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.rpc.call_head import CallHead, Metadata
 from inferwire_server.transport.rpc.fetching import FetchTurns
+from inferwire_server.transport.rpc.guard import Guard
 from inferwire_server.transport.rpc.inbox import UNTAKEN, Inbox
 from inferwire_server.transport.rpc.messages import PREFIX, PREFIX_BYTES, Packed
-from inferwire_server.transport.rpc.methods import Guard, Method
+from inferwire_server.transport.rpc.methods import Method
 from inferwire_server.transport.rpc.status import ANSWER_HEADERS, OK, RpcStatus
 from inferwire_server.transport.rpc.unread import Refusal, Unread
 

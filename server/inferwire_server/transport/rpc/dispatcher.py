@@ -19,8 +19,9 @@ from inferwire_server.transport.http2.stream import Receiver, Stream
 from inferwire_server.transport.http2.streams import MOST_STREAMS
 from inferwire_server.transport.rpc.call import CallSurroundings, RpcCall
 from inferwire_server.transport.rpc.call_head import CallHead, read_head
+from inferwire_server.transport.rpc.guard import Guard
 from inferwire_server.transport.rpc.messages import MOST_BYTES
-from inferwire_server.transport.rpc.methods import Guard, Method
+from inferwire_server.transport.rpc.methods import Method
 from inferwire_server.transport.rpc.status import (
     ENCODINGS,
     NO_METHOD,

@@ -19,8 +19,9 @@ from inferwire_server.transport.http2.server import Http2Server
 from inferwire_server.transport.listening import listen
 from inferwire_server.transport.rpc.call_head import CallHead
 from inferwire_server.transport.rpc.dispatcher import Dispatcher
+from inferwire_server.transport.rpc.guard import Guard
 from inferwire_server.transport.rpc.health_calls import HealthCalls
-from inferwire_server.transport.rpc.methods import Around, Guard, Method, RawCall, path_of
+from inferwire_server.transport.rpc.methods import Around, Method, RawCall, path_of
 from inferwire_server.transport.rpc.offered_services import health_service, methods_by_path, offered
 from inferwire_server.transport.session.socket_sessions import SocketSessions
 from inferwire_server.transport.tls import Tls

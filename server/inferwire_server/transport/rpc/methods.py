@@ -1,6 +1,6 @@
 """gRPC methods made from service descriptors and plain objects with one coroutine per call.
 
-The descriptors say all that generated servicers would. What is done for every call (`Guard`) is here as well.
+The descriptors say all that generated servicers would.
 """
 
 from __future__ import annotations
@@ -17,17 +17,10 @@ from google.protobuf.message_factory import GetMessageClass
 
 from inferwire_proto.openvino_errors import without_places
 from inferwire_server.errors import ServingError, bug
-from inferwire_server.service import AccessService
-from inferwire_server.service.refusals import Interface, Refusals
-from inferwire_server.transport.draining import Drain
-from inferwire_server.transport.error_translation import as_serving_error
-from inferwire_server.transport.peers import address_of
 from inferwire_server.transport.request_ids import id_in
-from inferwire_server.transport.rpc.call_head import CallHead, Metadata
-from inferwire_server.transport.rpc.caller import require_same_host, shown_key
+from inferwire_server.transport.rpc.caller import require_same_host
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.requests import parse
-from inferwire_server.transport.rpc.status import RpcStatus
 from inferwire_server.transport.trace_context import JoinTrace
 
 Call: TypeAlias = Callable[[Any, Context], Awaitable[Any]]
@@ -94,33 +87,6 @@ class Method:
     is_keyless: bool = False
     keeps_connection: bool = False
     is_fetching: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """What is done around every call: its key is checked, and it is counted as it runs and if it is refused."""
-
-    drain: Drain
-    refusals: Refusals
-    access: AccessService
-
-    def check_key(self, metadata: Metadata) -> None:
-        """Refuse a caller that shows no valid key, if one is needed.
-
-        Raises:
-            ServingError: UNAUTHENTICATED.
-        """
-        if self.access.needs_key:
-            self.access.check(shown_key(metadata))
-
-    def refuse(self, error: Exception, head: CallHead, peer: str) -> RpcStatus:
-        """Turn what a call has raised into the status that its caller gets; count it, unless it is one already."""
-        if isinstance(error, RpcStatus):
-            return error
-        where = head.where
-        refusal = as_serving_error(error, **where)
-        self.refusals.count(Interface.GRPC, refusal, where, peer=address_of(peer))
-        return RpcStatus.of(refusal)
 
 
 def methods_of(
