@@ -8,6 +8,6 @@
   on the event loop. `empty_inputs` are those that a model cannot take, and `attention_states` the states that go
   together.
 - `graphs` has another graph made where an inference has failed in one, and `failures` what failed lately.
-- `tensors`, `specs`, `properties` and `errors` are between OpenVINO's values and the server's. `tokenizers` finds the
-  library of the extra.
+- `tensors`, `specs`, `layers`, `properties` and `errors` are between OpenVINO's values and the server's. `tokenizers`
+  finds the library of the extra.
 """

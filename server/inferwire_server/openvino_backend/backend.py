@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -12,11 +12,10 @@ from typing import Any
 import openvino as ov
 import structlog
 
-from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_proto.preprocessing import Recording
 from inferwire_proto.properties import Properties, PropertyValue
-from inferwire_server.core.layers import DYNAMIC_TYPE, GraphNode, LayerTime, ModelGraph
+from inferwire_server.core.layers import LayerTime, ModelGraph
 from inferwire_server.core.model_options import ModelOptions, Source
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.engine.backend import PluginVersion
@@ -29,6 +28,7 @@ from inferwire_server.openvino_backend.device_check import check_device, check_e
 from inferwire_server.openvino_backend.empty_inputs import EmptyInputs
 from inferwire_server.openvino_backend.errors import translate
 from inferwire_server.openvino_backend.graphs import Graphs
+from inferwire_server.openvino_backend.layers import graph_of, layer_times, runtime_graph_of
 from inferwire_server.openvino_backend.preprocessing import describe
 from inferwire_server.openvino_backend.properties import (
     chooses_device,
@@ -41,16 +41,9 @@ from inferwire_server.openvino_backend.properties import (
     without_bound_buffers,
 )
 from inferwire_server.openvino_backend.screening.states import refuse_narrow_states
-from inferwire_server.openvino_backend.slots import OpenVinoBriefSlot, OpenVinoSlot, layer_times
+from inferwire_server.openvino_backend.slots import OpenVinoBriefSlot, OpenVinoSlot
 from inferwire_server.openvino_backend.sources import read_model, read_to_run, renewal
-from inferwire_server.openvino_backend.specs import (
-    compiled_states_of,
-    imported_spec,
-    ports_of,
-    spec_of,
-    states_of,
-    texts,
-)
+from inferwire_server.openvino_backend.specs import compiled_states_of, imported_spec, read_spec, spec_of, texts
 
 log = structlog.stdlib.get_logger()
 
@@ -67,8 +60,6 @@ _OWN_PARALLELISM = ("PERFORMANCE_HINT", "NUM_STREAMS")
 
 _NO_EXPORT = "Not Implemented"
 """What AUTO, MULTI and BATCH say in place of exporting."""
-
-_NODE_TYPES = BY_NAME | {DYNAMIC_TYPE.name: DYNAMIC_TYPE}
 
 
 class OpenVinoBackend:
@@ -105,11 +96,11 @@ class OpenVinoBackend:
 
     def read(self, source: Source) -> ModelSpec:
         """Read a model without compiling it."""
-        return translate(Code.MODEL_FAILED, lambda: _spec_of(read_model(self._core, source)))
+        return translate(Code.MODEL_FAILED, lambda: read_spec(read_model(self._core, source)))
 
     def graph(self, source: Source) -> ModelGraph:
         """Describe the graph of a model without compiling it."""
-        return translate(Code.MODEL_FAILED, lambda: _graph(read_model(self._core, source)))
+        return translate(Code.MODEL_FAILED, lambda: graph_of(read_model(self._core, source)))
 
     def describe_preprocessing(self, source: Source, recording: Recording) -> str:
         """Say in OpenVINO's words what is recorded on a processor of a model."""
@@ -228,7 +219,7 @@ class OpenVinoModel:
 
     def runtime_model(self) -> ModelGraph:
         """Describe the graph that its device runs."""
-        return translate(Code.MODEL_FAILED, lambda: _runtime_graph(self._graphs.compiled))
+        return translate(Code.MODEL_FAILED, lambda: runtime_graph_of(self._graphs.compiled))
 
     def export(self) -> bytes:
         """Give it as a blob that can be loaded again."""
@@ -243,32 +234,6 @@ class OpenVinoModel:
                 f"model '{self.spec.name}' was compiled for {self._device_as_set}, which cannot export; set device = "
                 f'"{one}" in its inferwire.toml, or start the server with --device {one}',
             ) from error
-
-
-def _spec_of(model: ov.Model) -> ModelSpec:
-    written = [sink.output(0) for sink in model.get_sinks()]
-    sinks = ports_of(written, [set[str]()] * len(written), "sink", _NODE_TYPES)
-    return replace(spec_of(model.friendly_name, model, states_of(model)), sinks=sinks)
-
-
-def _runtime_graph(compiled: ov.CompiledModel) -> ModelGraph:
-    return _graph(compiled.get_runtime_model(), lambda node: node.get_rt_info())
-
-
-def _graph(model: ov.Model, info_of: Callable[[Any], Mapping[str, Any]] = lambda _: {}) -> ModelGraph:
-    return ModelGraph(_spec_of(model), tuple(_node(node, info_of(node)) for node in model.get_ordered_ops()))
-
-
-def _node(node: Any, info: Mapping[str, Any]) -> GraphNode:
-    outputs = node.outputs()
-    return GraphNode(
-        node.get_friendly_name(),
-        node.get_type_name(),
-        {name: str(value.value) for name, value in info.items()},
-        node.get_input_size(),
-        ports_of(outputs, [set[str]()] * len(outputs), "output", _NODE_TYPES),
-        node.get_attributes(),
-    )
 
 
 def _add_extension(core: Any, library: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import openvino as ov
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
-from inferwire_server.core.layers import LayerStatus, LayerTime
+from inferwire_server.core.layers import LayerTime
 from inferwire_server.core.scheduling.job import Transform, Transforms
 from inferwire_server.core.specs import ModelSpec
 from inferwire_server.core.states import ReadStates, ResetStates, StateAccess, WriteStates
@@ -19,10 +18,9 @@ from inferwire_server.core.tensors import Tensor
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.errors import OPENVINO_ERRORS, translate, translated
 from inferwire_server.openvino_backend.graphs import Graph, Graphs
+from inferwire_server.openvino_backend.layers import layer_times
 from inferwire_server.openvino_backend.screening.first_values import BEGUN
 from inferwire_server.openvino_backend.tensors import from_runtime, to_runtime, view_of
-
-_MICROSECOND = timedelta(microseconds=1)
 
 MAX_COPIED_INPUT_BYTES = 1 << 16
 """The largest input that the slot for brief inferences copies: to copy so much takes as long as to lend it."""
@@ -264,18 +262,3 @@ def _own_input(request: ov.InferRequest, index: int) -> ov.Tensor:
     if port.partial_shape.is_static:
         return request.get_input_tensor(index)
     return ov.Tensor(port.element_type, port.partial_shape.get_min_shape())
-
-
-def layer_times(request: ov.InferRequest) -> tuple[LayerTime, ...]:
-    """Give what each layer took in a request's last run."""
-    return tuple(
-        LayerTime(
-            row.node_name,
-            row.node_type,
-            row.exec_type,
-            LayerStatus[row.status.name],
-            row.real_time // _MICROSECOND,
-            row.cpu_time // _MICROSECOND,
-        )
-        for row in request.get_profiling_info()
-    )

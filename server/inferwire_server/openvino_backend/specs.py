@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import openvino as ov
 
 from inferwire_proto.element_types import BY_NAME, ElementType
 from inferwire_proto.errors import Code
+from inferwire_server.core.layers import DYNAMIC_TYPE
 from inferwire_server.core.specs import Dimension, ModelSpec, PortSource, PortSpec, Shape
 from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.screening.first_values import BEGUN
+
+NODE_TYPES = BY_NAME | {DYNAMIC_TYPE.name: DYNAMIC_TYPE}
+"""The element types of what nodes give to one another."""
 
 
 def spec_of(
@@ -44,6 +49,18 @@ def check_inputs(model: ov.Model, names: Iterable[str], setting: Callable[[str],
         raise UnfitSetting(setting(name), f"there is no input '{name}', expected one of {expected}")
 
 
+def read_spec(model: ov.Model) -> ModelSpec:
+    """Describe a model that is not compiled, with its sinks."""
+    written = [sink.output(0) for sink in model.get_sinks()]
+    sinks = ports_of(written, [set[str]()] * len(written), "sink", NODE_TYPES)
+    return replace(spec_of(model.friendly_name, model, states_of(model)), sinks=sinks)
+
+
+def imported_spec(name: str, compiled: ov.CompiledModel) -> ModelSpec:
+    """Describe a model of which there is no source."""
+    return spec_of(name or compiled.get_property("NETWORK_NAME"), compiled, compiled_states_of(compiled))
+
+
 def states_of(model: ov.Model) -> list[str]:
     """Name the states of a model that is not compiled: sorted, since OpenVINO gives them in another order each time."""
     return sorted(variable.info.variable_id for variable in model.get_variables())
@@ -73,11 +90,6 @@ def _text(value: Any) -> str:
             return " ".join(map(_text, cast("Sequence[Any]", plain)))
         case _:
             return str(plain)
-
-
-def imported_spec(name: str, compiled: ov.CompiledModel) -> ModelSpec:
-    """Describe a model of which there is no source."""
-    return spec_of(name or compiled.get_property("NETWORK_NAME"), compiled, compiled_states_of(compiled))
 
 
 def ports_of(
