@@ -27,8 +27,8 @@ from inferwire_server.engine.opening import Opened
 from inferwire_server.errors import ServingError
 from inferwire_server.openvino_backend.backend import OpenVinoBackend, OpenVinoModel
 from inferwire_server.openvino_backend.brief import MOST_WEIGHT_BYTES
+from inferwire_server.openvino_backend.brief_slots import MAX_COPIED_INPUT_BYTES, OpenVinoBriefSlot
 from inferwire_server.openvino_backend.graphs import Graphs
-from inferwire_server.openvino_backend.slots import MAX_COPIED_INPUT_BYTES, OpenVinoBriefSlot
 from inferwire_server.tallies import Tallies
 
 DIGITS = Path(__file__).parents[2] / "deploy/models/digits_mlp/1/digits_mlp.xml"

@@ -23,6 +23,7 @@ from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.openvino_backend.attention_states import pairs_of
 from inferwire_server.openvino_backend.bound_slots import OpenVinoBoundSlot
 from inferwire_server.openvino_backend.brief import compile_brief
+from inferwire_server.openvino_backend.brief_slots import OpenVinoBriefSlot
 from inferwire_server.openvino_backend.compile_cache import alone_in, kept_in
 from inferwire_server.openvino_backend.device_check import check_device, check_each_property
 from inferwire_server.openvino_backend.empty_inputs import EmptyInputs
@@ -41,7 +42,7 @@ from inferwire_server.openvino_backend.properties import (
     without_bound_buffers,
 )
 from inferwire_server.openvino_backend.screening.states import refuse_narrow_states
-from inferwire_server.openvino_backend.slots import OpenVinoBriefSlot, OpenVinoSlot
+from inferwire_server.openvino_backend.slots import OpenVinoSlot
 from inferwire_server.openvino_backend.sources import read_model, read_to_run, renewal
 from inferwire_server.openvino_backend.specs import compiled_states_of, imported_spec, read_spec, spec_of, texts
 
