@@ -214,7 +214,7 @@ def _remove_links(folder: Path, names: Iterable[str]) -> None:
 async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterator[bytes]) -> None:
     """Write the chunks off the loop, and check their size and hash."""
     content, written = sha256(), 0
-    _begin(path)
+    _make_empty(path)
     async for chunk in chunks:
         written += len(chunk)
         if written > byte_size:
@@ -226,7 +226,7 @@ async def _write(path: Path, digest: bytes, byte_size: int, chunks: AsyncIterato
         raise invalid_input(f"the upload has hash {content.hexdigest()}, expected {digest.hex()}")
 
 
-def _begin(path: Path) -> None:
+def _make_empty(path: Path) -> None:
     """Make an empty file: on the loop, so that none is made after its upload was given up and the file removed."""
     with on_disk("the upload"):
         path.touch()
