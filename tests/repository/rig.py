@@ -23,8 +23,9 @@ from inferwire_server.engine.engine import Engine, QueueOptions, Submission
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, Gate, echo_spec
 from inferwire_server.errors import ServingError
 from inferwire_server.repository.catalogue import Catalogue
-from inferwire_server.repository.entries import Entry, Overrides
+from inferwire_server.repository.entries import Entry
 from inferwire_server.repository.folder import Repository
+from inferwire_server.repository.listing import Overrides
 from inferwire_server.repository.loader import Loader
 from inferwire_server.tallies import Tallies
 

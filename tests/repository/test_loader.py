@@ -12,8 +12,9 @@ from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
 from inferwire_server.core.tensors import Tensor
 from inferwire_server.core.versions import Latest
-from inferwire_server.repository.entries import Entry, Fingerprint, Overrides
+from inferwire_server.repository.entries import Entry, Fingerprint
 from inferwire_server.repository.folder import Repository
+from inferwire_server.repository.listing import Overrides
 from inferwire_server.repository.model_settings import ModelSettings
 
 

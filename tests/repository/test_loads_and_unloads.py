@@ -17,8 +17,9 @@ from inferwire_server.core.scheduling.job import JobState
 from inferwire_server.core.versions import Latest
 from inferwire_server.engine.fake_backend import Gate
 from inferwire_server.errors import ServingError
-from inferwire_server.repository.entries import Entry, Overrides
+from inferwire_server.repository.entries import Entry
 from inferwire_server.repository.folder import Repository
+from inferwire_server.repository.listing import Overrides
 
 
 async def test_an_unloaded_model_stays_so_until_it_is_loaded(tmp_path: Path) -> None:

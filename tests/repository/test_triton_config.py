@@ -15,8 +15,9 @@ from inferwire_server.core.model_options import ModelOptions
 from inferwire_server.core.stated_ports import StatedPort
 from inferwire_server.core.versions import Latest
 from inferwire_server.errors import ServingError, UnfitSetting
-from inferwire_server.repository.entries import Entry, entries_at
+from inferwire_server.repository.entries import Entry
 from inferwire_server.repository.folder import Repository
+from inferwire_server.repository.listing import entries_at
 from inferwire_server.repository.model_server_config import ConfiguredRepository
 
 BATCHES = 'max_batch_size: 16 input { name: "x" dims: 4 } dynamic_batching { max_queue_delay_microseconds: 500 }'

@@ -23,10 +23,9 @@ from inferwire_proto.errors import Code
 from inferwire_proto.model_formats import SAVED_MODEL
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, is_lack_of_files
-from inferwire_server.repository.entries import (
-    Entry,
+from inferwire_server.repository.entries import Entry, as_utf8, unreadable
+from inferwire_server.repository.listing import (
     Overrides,
-    as_utf8,
     chosen,
     entries_at,
     is_named_as_version,
@@ -34,7 +33,6 @@ from inferwire_server.repository.entries import (
     named_in_utf8,
     one_of_each,
     overridden,
-    unreadable,
 )
 from inferwire_server.repository.looks import is_file, is_folder, is_there
 

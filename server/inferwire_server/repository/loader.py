@@ -23,7 +23,8 @@ from inferwire_server.engine.engine import Engine
 from inferwire_server.engine.models import Model
 from inferwire_server.errors import ServingError, is_lack_of_files
 from inferwire_server.repository.catalogue import Catalogue, Served
-from inferwire_server.repository.entries import Entry, Fingerprint, Overrides
+from inferwire_server.repository.entries import Entry, Fingerprint
+from inferwire_server.repository.listing import Overrides
 from inferwire_server.repository.version_loads import VersionLoads
 
 log = structlog.stdlib.get_logger()

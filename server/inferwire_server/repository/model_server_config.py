@@ -16,7 +16,8 @@ from typing import Any, cast
 from inferwire_proto.host.bounded_files import read_text, why_not_read
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import ServingError, invalid_input
-from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at
+from inferwire_server.repository.entries import Entry, as_utf8
+from inferwire_server.repository.listing import Overrides, chosen, overridden, versions_at
 from inferwire_server.repository.looks import is_file, is_folder
 from inferwire_server.repository.model_server_fields import FIELDS, Table, translate
 from inferwire_server.repository.setting_layers import Layer

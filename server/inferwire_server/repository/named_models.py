@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 from inferwire_server.core.versions import VersionPolicy
 from inferwire_server.errors import invalid_input
-from inferwire_server.repository.entries import Entry, Overrides, as_utf8, chosen, overridden, versions_at
+from inferwire_server.repository.entries import Entry, as_utf8
+from inferwire_server.repository.listing import Overrides, chosen, overridden, versions_at
 from inferwire_server.repository.looks import is_file, is_there
 
 
