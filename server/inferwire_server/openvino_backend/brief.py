@@ -12,6 +12,7 @@ import openvino as ov
 import structlog
 
 from inferwire_server.core.model_options import Source
+from inferwire_server.openvino_backend.edges import WITH_BODIES
 from inferwire_server.openvino_backend.empty_inputs import EmptyInputs
 from inferwire_server.openvino_backend.graphs import Graphs
 from inferwire_server.openvino_backend.properties import execution_devices
@@ -29,9 +30,6 @@ _PARALLELISM = (
     "INFERENCE_NUM_THREADS",
     "AUTO_BATCH_TIMEOUT",
 )
-
-_WITH_GRAPHS_OF_THEIR_OWN = frozenset({"If", "Loop", "TensorIterator"})
-"""Operations that run an inner graph as often as a value says, or only if a value says so."""
 
 _ON_THE_CALLING_THREAD: dict[str, Any] = {"NUM_STREAMS": 0, "INFERENCE_NUM_THREADS": 1}
 
@@ -71,7 +69,10 @@ def _is_light(model: ov.Model) -> bool:
 
 
 def _shapes_say_all(model: ov.Model) -> bool:
-    """Tell whether the inputs' shapes say how much there is to compute: one value may ask for any amount of it."""
+    """Tell whether the inputs' shapes say how much there is to compute: one value may ask for any amount of it.
+
+    A value says how often a body runs, or whether it does.
+    """
     if any(port.get_element_type() == ov.Type.string for port in (*model.inputs, *model.outputs)):
         return False
     example = _with_lengths(model)
@@ -79,8 +80,7 @@ def _shapes_say_all(model: ov.Model) -> bool:
         return False
     nodes: list[Any] = example.get_ops()
     return not any(
-        node.get_type_name() in _WITH_GRAPHS_OF_THEIR_OWN
-        or any(output.get_partial_shape().is_dynamic for output in node.outputs())
+        node.get_type_name() in WITH_BODIES or any(output.get_partial_shape().is_dynamic for output in node.outputs())
         for node in nodes
     )
 

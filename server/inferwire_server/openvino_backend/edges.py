@@ -1,4 +1,4 @@
-"""Steps through the nodes of a graph, and leads its edges elsewhere: for those that change graphs before they run."""
+"""Steps through the nodes of a graph, and leads its edges elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 LOOPS = ("Loop", "TensorIterator")
+WITH_BODIES = ("If", *LOOPS)
 FLOATS = ("f16", "f32")
 
 

@@ -14,7 +14,7 @@ import openvino as ov
 from openvino import opset6, opset13
 from openvino.op.util import Variable, VariableInfo
 
-from inferwire_server.openvino_backend.edges import LOOPS, lead, nodes, sources
+from inferwire_server.openvino_backend.edges import WITH_BODIES, lead, nodes, sources
 from inferwire_server.openvino_backend.screening.unforeseen import never
 
 op: Any = opset13
@@ -27,7 +27,7 @@ and 0 before. It is the server's own: callers neither see nor write it, and it i
 _MOST_COMPARED_BYTES = 4096
 """Constants of more bytes are compared with no other: no state begins with so much that is nothing."""
 
-_KEPT_APART = ("ReadValue", "If", *LOOPS)
+_KEPT_APART = ("ReadValue", *WITH_BODIES)
 """What no branch takes in."""
 
 

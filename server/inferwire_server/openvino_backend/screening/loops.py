@@ -9,12 +9,10 @@ import numpy as np
 from openvino import opset13
 from openvino.op.util import BodyOutputDescription, MergedInputDescription
 
-from inferwire_server.openvino_backend.edges import FLOATS, LOOPS, is_of_shapes, lead, nodes
+from inferwire_server.openvino_backend.edges import FLOATS, LOOPS, WITH_BODIES, is_of_shapes, lead, nodes
 from inferwire_server.openvino_backend.screening.unforeseen import never
 
 op: Any = opset13
-
-_WITH_BODIES = (*LOOPS, "If")
 
 _ROWS = 2
 """How many dimensions what has rows has at least."""
@@ -78,7 +76,7 @@ def copy_what_bodies_give(model: Any) -> None:
     the plugin computes in bf16: a model's states, too, are what lies there.
     """
     for node in [*nodes(model)]:
-        if node.get_type_name() in _WITH_BODIES:
+        if node.get_type_name() in WITH_BODIES:
             for given in node.outputs():
                 targets = [
                     target for target in given.get_target_inputs() if target.get_node().get_type_name() != "Result"
