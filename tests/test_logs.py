@@ -37,6 +37,19 @@ reason = "Exception from src/core.cpp:84:\\nno such file:\\nmodel.xml"
 structlog.get_logger().warning("model failed", model="digits", version="1", device="CPU", reason=reason)
 """
 
+ON_A_THREAD = """
+import logging
+from threading import Thread
+import structlog
+from inferwire_server import logs
+
+logs.configure("json", "info", {"worker": 2})
+for tell in (structlog.get_logger().warning, logging.getLogger("a.library").warning):
+    thread = Thread(target=tell, args=("something",))
+    thread.start()
+    thread.join()
+"""
+
 
 HOSTILE = """
 import structlog
@@ -89,3 +102,8 @@ def test_names_that_callers_chose_cannot_act_on_the_terminal() -> None:
     done = subprocess.run((sys.executable, "-c", HOSTILE), capture_output=True, text=True, check=True)
     assert not {"\x1b", "\x9b"} & set(done.stderr)
     assert done.stderr.count(r"digits\x1b[2J\x9b") >= 3
+
+
+def test_what_holds_for_the_process_is_in_the_lines_of_all_its_threads() -> None:
+    done = subprocess.run((sys.executable, "-c", ON_A_THREAD), capture_output=True, text=True, check=True)
+    assert [json.loads(line)["worker"] for line in done.stderr.splitlines()] == [2, 2]

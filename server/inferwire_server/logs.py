@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import StringIO
 from time import monotonic
+from types import MappingProxyType
 from typing import TextIO
 
 import structlog
@@ -47,11 +48,23 @@ _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 """Tracebacks without the values of variables: callers' tensors are not for the log."""
 
 
-def configure(log_format: LogFormat, log_level: LogLevel) -> None:
-    """Send all events of this process to stderr, as a person or a machine reads them."""
+def configure(
+    log_format: LogFormat, log_level: LogLevel, of_process: Mapping[str, object] = MappingProxyType({})
+) -> None:
+    """Send all events of this process to stderr, as a person or a machine reads them.
+
+    Each has the fields `of_process`, whichever thread logs it.
+    """
+
+    def add_those_of_process(
+        _logger: object, _method: str, fields: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        fields.update(of_process)
+        return fields
+
     is_console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
+        add_those_of_process,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper("%Y-%m-%d %H:%M:%S", utc=False)
         if is_console

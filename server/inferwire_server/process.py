@@ -57,8 +57,7 @@ def run_worker(settings: Settings, workers: Workers, role: Role) -> NoReturn:
     """
     for descriptor in (1, 2):
         let_nobody_wait(descriptor)
-    logs.configure(settings.log_format, settings.log_level)
-    workers.name_in_logs()
+    logs.configure(settings.log_format, settings.log_level, workers.in_logs)
     keep_big_blocks()
     take_all_that_are_allowed()
     workers.keep_to_share()

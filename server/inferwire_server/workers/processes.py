@@ -9,8 +9,6 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from structlog.contextvars import bind_contextvars
-
 from inferwire_server.crew import ALONE, Crew
 from inferwire_server.settings import Settings
 
@@ -51,10 +49,10 @@ class Workers:
         threads = max(int(cpu_limit / self.crew.count), 1)
         return threads if threads < len(os.sched_getaffinity(0)) else None
 
-    def name_in_logs(self) -> None:
-        """Have this process say in its log lines which worker it is, if there are others."""
-        if self.crew.count > 1:
-            bind_contextvars(worker=self.crew.index + 1)
+    @property
+    def in_logs(self) -> dict[str, int]:
+        """What each log line of this process says: which worker it is, if there are others."""
+        return {"worker": self.crew.index + 1} if self.crew.count > 1 else {}
 
 
 def workers_of(settings: Settings) -> Workers:
