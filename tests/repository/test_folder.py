@@ -276,6 +276,17 @@ def test_a_folder_that_cannot_be_read_is_a_model_that_does_not_load(
         (readable_by_all / closed).chmod(0o755)
 
 
+@pytest.mark.parametrize("closed", ["m.onnx", "m/1/m.xml", "m/1/saved_model.pb", "m/1/model.savedmodel/saved_model.pb"])
+def test_a_file_that_cannot_be_read_is_a_model_that_does_not_load_for_that_reason(
+    readable_by_all: Path, closed: str
+) -> None:
+    (entry,) = lay_out(readable_by_all, closed).served()
+    (readable_by_all / closed).chmod(0o000)
+    with without_rights():
+        reason = failure(entry)
+    assert reason == f"its file cannot be read: [Errno 13] Permission denied: '{readable_by_all / closed}'"
+
+
 def test_a_folder_that_the_system_cannot_list_keeps_nobody_from_the_other_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

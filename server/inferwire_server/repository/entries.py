@@ -144,7 +144,7 @@ class Entry:
 
         Raises:
             ServingError: MODEL_FAILED if there is none, more than one, another of this name and version, or if the
-                model is not read.
+                model is not read, or cannot be.
         """
         if self.obstacle:
             raise ServingError(Code.MODEL_FAILED, self.obstacle)
@@ -155,7 +155,7 @@ class Entry:
                 f"{as_utf8(self.location.name)} and {as_utf8(self.rival.name)}",
             )
         if is_file(self.location):
-            return self.location
+            return _readable(self.location)
         try:
             there = model_files(self.location)
             files = [file for file in there if name in (None, file.name)]
@@ -164,9 +164,9 @@ class Entry:
         except OSError as error:
             raise ServingError(Code.MODEL_FAILED, unreadable(error)) from error
         if any(file.name == SAVED_MODEL for file in files):
-            return self.location
+            return _readable(self.location)
         if len(files) == 1:
-            return files[0]
+            return _readable(files[0])
         if name is None:
             expected = f"has to hold one model file ({' '.join(MODEL_SUFFIXES)})"
         else:
@@ -212,6 +212,15 @@ def _told_of_flags(unfit: UnfitSetting, defaults: ModelOptions) -> ServingError:
 
 def _is_saved_model(folder: Path) -> bool:
     return folder.suffix == SAVED_MODEL_SUFFIX and is_file(folder / SAVED_MODEL)
+
+
+def _readable(model: Path) -> Path:
+    """Give a model file, or a SavedModel's folder, that can be read. OpenVINO would say that its format is unknown."""
+    try:
+        with (model / SAVED_MODEL if is_folder(model) else model).open("rb"):
+            return model
+    except OSError as error:
+        raise ServingError(Code.MODEL_FAILED, f"its file cannot be read: {error}") from error
 
 
 def _mark(file: Path) -> tuple[str | int, ...] | None:
