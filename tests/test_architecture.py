@@ -237,6 +237,7 @@ def http2_knows_no_calls(found: Import) -> bool:
                 "open_connections",
                 "peers",
                 "protocol_switch",
+                "standstill",
                 "turns",
             )
         ),

@@ -71,3 +71,11 @@ def test_the_repr_says_what_is_waited_for() -> None:
     keepalive = talking()
     keepalive.judge(35.0, 0)
     assert repr(keepalive) == "<Keepalive: TALK, asked>"
+
+
+def test_one_that_is_waited_for_anew_has_as_long_as_before() -> None:
+    keepalive = talking()
+    keepalive.wait_anew(35.0)
+    assert [keepalive.judge(now, 0) for now in (64.9, 65.0, 74.9)] == [WAIT, ASK, WAIT]
+    keepalive.wait_anew(75.0)
+    assert [keepalive.judge(now, 0) for now in (84.9, 85.0)] == [WAIT, CUT_OFF]

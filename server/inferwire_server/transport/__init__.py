@@ -11,7 +11,7 @@ Beside them is what several need:
   sleep while they receive (`low_water`), take turns (`turns`), go on with another protocol (`protocol_switch`), become
   old (`connection_age`), and end (`open_connections`, `draining`).
 - Peers that are waited for: one that is silent is pinged (`keepalive`), and one that does not go on with what it has
-  begun is given up (`stall_timer`).
+  begun is given up (`stall_timer`), but not for time in which this process stood still (`standstill`).
 - Calls: whose they are (`peers`, `request_ids`, `trace_context`), what they carry (`raw_inputs`, `compression`),
   how much they may have (`message_limits`), and what the caller of a failed call is told (`error_translation`).
 """

@@ -73,6 +73,10 @@ class Keepalive:
         self._phase = _Phase.END
         self._since = now
 
+    def wait_anew(self, now: float) -> None:
+        """Record that the peer is waited for from now on, for its hello too."""
+        self._since = now
+
     def judge(self, now: float, unsent: int) -> Verdict:
         """Say what is to be done about the peer; `unsent` is how many bytes wait to be sent to it."""
         heard_at, self._heard_at = self._heard_at, None

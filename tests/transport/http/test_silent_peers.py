@@ -12,6 +12,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 from structlog.testing import capture_logs
+from tests.clock import AskedClock
 from tests.plain_http import plain_client
 from tests.transport.http.connections import (
     BROKEN,
@@ -62,6 +63,33 @@ async def test_a_peer_that_does_not_go_on_is_given_up(said: bytes, status: bytes
 
     async with http_server(app, "127.0.0.1", 0, timeouts=timeouts) as server:
         assert (await raw(server, said))[:13] == status
+
+
+@pytest.mark.parametrize(
+    ("said", "rest"),
+    [
+        (b"GET / HTTP/1.1\r\nhost: x\r\n", b"connection: close\r\n\r\n"),
+        (b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{", b"}"),
+    ],
+    ids=["head", "body"],
+)
+async def test_time_in_which_the_server_stood_still_is_not_its_peer_s(said: bytes, rest: bytes) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await read_undecoded(Request(scope, receive), GATHERED_BODY)
+        await answers(b"hello")(scope, receive, send)
+
+    clock, timeouts = AskedClock(), RequestTimeouts(look_s=0.01)
+    async with http_server(app, "127.0.0.1", 0, timeouts=timeouts, clock=clock) as server:
+        reader, writer = await connect(server)
+        writer.write(said)
+        await until(lambda: server.connections and server.connections[0].pieces)
+        await clock.is_asked()
+        clock.now += 3600
+        await clock.is_asked()
+        writer.write(rest)
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 ")
 
 
 async def test_who_goes_on_or_is_worked_for_is_waited_for() -> None:

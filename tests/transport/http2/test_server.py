@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.certificates import Authority
+from tests.clock import AskedClock
 from tests.transport.http2.socket_peer import MUCH, NOT_HTTP2, PREFACE, Calls, Peer, connected
 from tests.transport.http2.wire import STATUS, Headers, answered, data_in, goes, headers
 from tests.waiting import LIMIT_S, until
@@ -110,6 +111,23 @@ async def test_it_looks_after_silent_peers(calls: Calls, listener: socket.socket
             *_, asked = await greeted.rest()
             assert (asked.kind, asked.flags) == (frames.PING, 0)
         await until(lambda: is_empty(server))
+
+
+async def test_time_in_which_it_stood_still_is_not_its_peers(calls: Calls, listener: socket.socket) -> None:
+    clock, timeouts = AskedClock(), Http2Timeouts(look_s=0.01)
+    async with Http2Server(calls.connect, NOT_HTTP2, timeouts, clock=clock) as server:
+        server.listen(listener)
+        async with connected(listener) as silent, connected(listener) as peer:
+            await peer.greet()
+            peer.say(headers(1))
+            call = await calls.begun()
+            call.awaits_data = True
+            await until(lambda: server.connections == 2)
+            await clock.is_asked()
+            clock.now += 3600
+            await clock.is_asked()
+            assert not call.stalls
+            await silent.greet()
 
 
 async def test_it_closes_at_once_where_nobody_is(server: Server, listener: socket.socket) -> None:

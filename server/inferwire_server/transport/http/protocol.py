@@ -201,6 +201,10 @@ class HttpProtocol(HttpToolsProtocol):
         """Close the connection at once."""
         self.transport.abort()
 
+    def wait_anew(self) -> None:
+        """Wait for the peer as if it had gone on just now."""
+        self._stall.stop()
+
     def look(self, now: float, timeouts: RequestTimeouts) -> None:
         """Give up a peer that does not go on with a request that it has begun, or does not take its answer.
 

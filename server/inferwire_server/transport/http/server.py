@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from email.utils import formatdate
 from functools import partial
@@ -21,6 +21,7 @@ from inferwire_server.transport.http.protocol import HttpProtocol, HttpSurroundi
 from inferwire_server.transport.http.request_timeouts import RequestTimeouts
 from inferwire_server.transport.listening import authority, listen
 from inferwire_server.transport.open_connections import OpenConnections
+from inferwire_server.transport.standstill import Standstill
 from inferwire_server.transport.tls import Tls
 
 log = structlog.stdlib.get_logger()
@@ -40,10 +41,20 @@ _TELLING_S = 0.1
 class HttpServer:
     """A listening server."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, timeouts: RequestTimeouts, ages: Ages) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        timeouts: RequestTimeouts,
+        ages: Ages,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self.host = host
         self.port = port
         self._timeouts = timeouts
+        self._clock = clock
+        self._standstill = Standstill()
         self._connections: OpenConnections[HttpProtocol] = OpenConnections()
         self._around = HttpSurroundings(_settings(app), self._add, self._connections.discard, ages)
         self._listening: Accepting | None = None
@@ -139,10 +150,13 @@ class HttpServer:
         if self._looking is not None:
             self._looking.cancel()
         self._around.state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
-        now = monotonic()
+        look_s = min(self._timeouts.look_s, _LEAVING_LOOK_S) if self._is_leaving else self._timeouts.look_s
+        now = self._clock()
+        if self._standstill.is_over(now, look_s):
+            for connection in self._connections:
+                connection.wait_anew()
         for connection in self._connections:
             connection.look(now, self._timeouts)
-        look_s = min(self._timeouts.look_s, _LEAVING_LOOK_S) if self._is_leaving else self._timeouts.look_s
         self._looking = asyncio.get_running_loop().call_later(look_s, self._look)
 
 
@@ -156,6 +170,7 @@ async def http_server(
     tls: Tls | None = None,
     timeouts: RequestTimeouts | None = None,
     ages: Ages | None = None,
+    clock: Callable[[], float] = monotonic,
 ) -> AsyncGenerator[HttpServer, None]:
     """Serve an application until the block is left; port 0 takes a free one.
 
@@ -166,7 +181,7 @@ async def http_server(
         CannotListen: If the address cannot be bound.
     """
     listener = listen("HTTP", host, port, shares_port=shares_port)
-    server = HttpServer(app, host, listener.getsockname()[1], timeouts or RequestTimeouts(), ages or Ages())
+    server = HttpServer(app, host, listener.getsockname()[1], timeouts or RequestTimeouts(), ages or Ages(), clock)
     try:
         server.listen(listener, tls)
         yield server

@@ -122,6 +122,10 @@ class Connection(Generic[H]):
         """Ask the peer whether it is there."""
         self.outflow.emit(frames.frame(frames.PING, content=_ASK))
 
+    def wait_anew(self) -> None:
+        """Wait for the peer as if it had gone on with each stream just now."""
+        self._stalls = Stalls()
+
     def look(self, now: float, unread: int, stall_s: float) -> None:
         """End streams on which the peer has not gone on for `stall_s`; `unread` bytes are still on their way to it.
 

@@ -168,6 +168,11 @@ class Http2Protocol(asyncio.Protocol, Generic[H]):
         self._connection.lose()
         self._around.on_lost(self)
 
+    def wait_anew(self, now: float) -> None:
+        """Wait for the peer as if it had gone on just now, on the connection and on each stream."""
+        self._keepalive.wait_anew(now)
+        self._connection.wait_anew()
+
     def look(self, now: float) -> None:
         """Ping a peer that has been silent for long, and give it up if it does not answer.
 

@@ -18,6 +18,7 @@ from inferwire_server.transport.http2.protocol import Http2Protocol, Http2Surrou
 from inferwire_server.transport.keepalive import Keepalive, PeerTimeouts, Verdict
 from inferwire_server.transport.open_connections import OpenConnections
 from inferwire_server.transport.protocol_switch import ProtocolSwitch
+from inferwire_server.transport.standstill import Standstill
 from inferwire_server.transport.turns import Turns
 
 H = TypeVar("H")
@@ -40,15 +41,17 @@ class Http2Server(Generic[H]):
         not_http2: bytes,
         timeouts: Http2Timeouts | None = None,
         other: ProtocolSwitch | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._connect = connect
         self._timeouts = timeouts or Http2Timeouts()
         self._connections: OpenConnections[Http2Protocol[H]] = OpenConnections()
         self._around = Http2Surroundings(
-            self._add, self._connections.discard, not_http2, other, self._timeouts, Turns(), monotonic
+            self._add, self._connections.discard, not_http2, other, self._timeouts, Turns(), clock
         )
         self._listening: list[Accepting] = []
         self._is_closing = False
+        self._standstill = Standstill()
         self._looking: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
@@ -142,6 +145,9 @@ class Http2Server(Generic[H]):
     def _look(self) -> None:
         """Check for silent peers, every `look_s`."""
         now = self._around.clock()
+        if self._standstill.is_over(now, self._timeouts.look_s):
+            for connection in self._connections:
+                connection.wait_anew(now)
         for connection in self._connections:
             connection.look(now)
         self._looking = asyncio.get_running_loop().call_later(self._timeouts.look_s, self._look)
