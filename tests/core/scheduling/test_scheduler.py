@@ -226,6 +226,16 @@ def test_a_job_that_expires_in_the_queue_never_runs() -> None:
     assert scheduler.next_wake is None
 
 
+def test_a_time_limit_is_told_as_it_was_given_however_long_the_clock_has_run() -> None:
+    scheduler = a_scheduler(a=1)
+    now, limit_s = 1e7, 1e-5
+    job = make_job("a", now=now, deadline=now + limit_s)
+    scheduler.submit(job, now)
+    scheduler.wake(now + limit_s)
+    assert job.error is not None
+    assert job.error.message == "the time limit of 1e-05 s passed while the job was running on CPU"
+
+
 def test_a_job_whose_deadline_has_passed_as_a_slot_is_freed_never_runs() -> None:
     scheduler = a_scheduler(a=1)
     running, late = make_job("a"), make_job("a", deadline=5.0)

@@ -298,7 +298,8 @@ class Scheduler:
         effects: list[Effect] = []
         while (due := self._deadlines.pop_due(now)) is not None:
             job, deadline = due
-            limit_s, doing = deadline - job.submitted_at, f"{job.state.value} on {self._device}"
+            # A clock that has run for long is no longer exact where limits of microseconds are.
+            limit_s, doing = round(deadline - job.submitted_at, 6), f"{job.state.value} on {self._device}"
             reason = f"the time limit of {limit_s:g} s passed while the job was {doing}"
             effects += self._cancel(job, ServingError(Code.DEADLINE_EXCEEDED, reason), now)
         return effects
