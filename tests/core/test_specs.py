@@ -132,15 +132,20 @@ def test_missing_inputs_are_all_named() -> None:
 
 
 def test_a_wrong_element_type_is_named_beside_the_right_one() -> None:
-    tensor = Tensor(BY_NAME["f32"], (1,), bytes(4))
-    assert refusal(a_model(), ("a", tensor)) == "input 'a' of model 'm' has element type f32, expected u8"
+    said = refusal(a_model(), ("a", Tensor(BY_NAME["f32"], (1,), bytes(4))))
+    assert said == "input 'a' of model 'm' has element type f32 (FP32), expected u8 (UINT8)"
+
+
+def test_a_type_that_the_protocol_lacks_has_one_name() -> None:
+    tensor = Tensor(BY_NAME["u4"], (2,), bytes(1))
+    assert refusal(a_model(), ("a", tensor)) == "input 'a' of model 'm' has element type u4, expected u8 (UINT8)"
 
 
 def test_a_file_in_place_of_pixels_is_told_which_models_take_one() -> None:
     file = Tensor(BY_NAME["string"], (1,), strings.pack([b"a file"]))
     said = refusal(a_model(port("image", shape=(ANY,) * 4)), ("image", file))
-    assert said.endswith("expected u8; a JPEG or PNG file is for a model whose settings have encoded = true")
-    assert refusal(a_model(port("row", shape=(ANY,) * 2)), ("row", file)).endswith("expected u8")
+    assert said.endswith("expected u8 (UINT8); a JPEG or PNG file is for a model whose settings have encoded = true")
+    assert refusal(a_model(port("row", shape=(ANY,) * 2)), ("row", file)).endswith("expected u8 (UINT8)")
 
 
 @pytest.mark.parametrize(

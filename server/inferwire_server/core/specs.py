@@ -250,13 +250,18 @@ class ModelSpec:
         if element_type is not port.element_type:
             takes_pictures = port.shape is not None and len(port.shape) == _OF_PICTURES
             advice = ADVICE_ON_PICTURES if element_type.is_string and takes_pictures else ""
-            given, expected = element_type.name, port.element_type.name
+            given, expected = _both_names(element_type), _both_names(port.element_type)
             raise invalid_input(f"{prefix} has element type {given}, expected {expected}{advice}")
         shape_of_one = shape if count == 1 else (shape[0] // count, *shape[1:])
         if not port.admits(shape_of_one):
             raise invalid_input(f"{prefix} has shape {write_shape(shape_of_one)}, expected {port.shape_text}")
         check_shape(prefix, shape)
         return None if element_type.is_string or element_type.name == "boolean" else element_type.byte_size(shape)
+
+
+def _both_names(element_type: ElementType) -> str:
+    """Name a type as OpenVINO does and, if it has the type, as the Open Inference Protocol does."""
+    return f"{element_type.name} ({element_type.oip})" if element_type.oip else element_type.name
 
 
 def _index(ports: Sequence[PortSpec]) -> dict[PortKey, int]:

@@ -214,7 +214,7 @@ async def test_an_element_the_type_cannot_hold_is_named(
         ({"datatype": "f32"}, "UINT64 BYTES; did you mean FP32?"),
         ({"datatype": "int64"}, "UINT64 BYTES; did you mean INT64?"),
         ({"datatype": "TYPE_FP16"}, "UINT64 BYTES; did you mean FP16?"),
-        ({"datatype": "INT32", "data": [1, 2, 3, 4]}, "has element type i32, expected f32"),
+        ({"datatype": "INT32", "data": [1, 2, 3, 4]}, "has element type i32 (INT32), expected f32 (FP32)"),
         ({"datatype": 7}, "the 'datatype' of input 'x' of model 'echo' is a number, expected a string"),
         ({"name": "z"}, "input 'z' of model 'echo' is not known, expected one of 'x'"),
         ({"name": None}, "an input of the request has no 'name', expected a string"),

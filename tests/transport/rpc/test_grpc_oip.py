@@ -292,7 +292,7 @@ BAD: list[tuple[pb.ModelInferRequest, str, str]] = [
     (typed("echo", "FLOAT", fp32_contents=[1]), "INVALID_INPUT", "has datatype 'FLOAT', expected one of BOOL"),
     (typed("string", "STRING", bytes_contents=[b"a"] * 2), "INVALID_INPUT", "UINT64 BYTES; did you mean BYTES?"),
     (typed("u4", "U4", uint_contents=[1]), "INVALID_INPUT", "cannot carry; use inferwire.v1"),
-    (typed("echo", "INT32", (1, 4), int_contents=[1] * 4), "INVALID_INPUT", "has element type i32, expected f32"),
+    (typed("echo", "INT32", (1, 4), int_contents=[1] * 4), "INVALID_INPUT", "type i32 (INT32), expected f32 (FP32)"),
     (
         pb.ModelInferRequest(model_name="pair", inputs=[request().inputs[0]], raw_input_contents=[b""]),
         "INVALID_INPUT",

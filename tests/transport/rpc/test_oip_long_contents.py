@@ -92,7 +92,7 @@ async def test_fields_that_nobody_knows_are_passed_over(channel: grpc.aio.Channe
 
 REFUSED = [
     (request("i8", "INT8", COUNT, int_contents=[1] * (COUNT - 1) + [128]), "the element 128, which no INT8 can be"),
-    (request("f32", "BYTES", 1, bytes_contents=[b""] * COUNT), "has element type string, expected f32"),
+    (request("f32", "BYTES", 1, bytes_contents=[b""] * COUNT), "has element type string (BYTES), expected f32 (FP32)"),
     (request("f32", "FP32", -1, fp32_contents=[1] * COUNT), "has shape [-1], expected [?]"),
     (request("f32", "FP32", 1, fp32_contents=[1] * COUNT), f"has {COUNT} elements, expected 1 for FP32[1]"),
     (request("f32", "FP32", COUNT, fp64_contents=[1] * COUNT), "has elements in fp64_contents, expected them in fp32_"),
