@@ -76,6 +76,11 @@ def test_every_way_says_where_the_time_went(finished: subprocess.CompletedProces
     assert all(float(inference_ms) > 0 for *_, inference_ms, _ in rows)
 
 
+def test_what_it_prints_fits_a_terminal(finished: subprocess.CompletedProcess[str]) -> None:
+    _names_the_folder, *lines = finished.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+
+
 def test_it_leaves_nothing_running(finished: subprocess.CompletedProcess[str]) -> None:
     (port,) = READY.findall(finished.stdout)
     assert is_closed(int(port))

@@ -10,7 +10,7 @@ from inferwire_cli.demo.four_ways import Answer
 from inferwire_cli.demo.photos import Guess
 
 NAME_WIDTH = 22
-COLUMNS = (("requests", 10), ("at once", 10), ("queue ms", 14), ("inference ms", 14), ("wire ms", 14))
+COLUMNS = (("requests", 10), ("at once", 9), ("queue ms", 12), ("inference ms", 14), ("wire ms", 12))
 
 
 class Report:
@@ -40,14 +40,16 @@ class Report:
         heads = "".join(f"{column:>{width}}" for column, width in COLUMNS)
         self._line(f"\n{'median latency of':<{NAME_WIDTH}}{heads}")
         for name, answers in answers_by_way.items():
-            columns = (
-                median(answer.queue_ms for answer in answers),
-                median(answer.inference_ms for answer in answers),
-                median(answer.wire_ms for answer in answers),
+            numbers = (
+                str(len(answers)),
+                str(at_once.get(name, 1)),
+                f"{median(answer.queue_ms for answer in answers):.2f}",
+                f"{median(answer.inference_ms for answer in answers):.2f}",
+                f"{median(answer.wire_ms for answer in answers):.2f}",
             )
-            numbers = "".join(f"{column:>14.2f}" for column in columns)
-            self._line(f"{name:<{NAME_WIDTH}}{len(answers):>10}{at_once.get(name, 1):>10}{numbers}")
-        self._line("Requests that are under way at once wait for each other: in the queue, or on their way.\n")
+            columns = "".join(f"{number:>{width}}" for number, (_, width) in zip(numbers, COLUMNS, strict=True))
+            self._line(f"{name:<{NAME_WIDTH}}{columns}")
+        self._line("Requests under way at once wait for each other: in the queue, or on their way.\n")
 
     def _line(self, text: str) -> None:
         self._out.write(text + "\n")
