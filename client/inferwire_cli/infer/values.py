@@ -264,9 +264,9 @@ def _fitted(array: Array, port: PortDescription) -> Array:
 
 def _fitted_shape(given: Sequence[int], port: PortDescription) -> Sequence[int]:
     expected = port.partial_shape
-    if not expected.rank.is_dynamic and len(given) == expected.rank.get_length() - 1:
-        given = (1, *given)
-    if not expected.compatible(PartialShape(list(given))):
+    lacks_batch = not expected.rank.is_dynamic and len(given) == expected.rank.get_length() - 1
+    fitted = (1, *given) if lacks_batch else given
+    if not expected.compatible(PartialShape(list(fitted))):
         lengths = ",".join(map(str, given))
         raise CommandError(f"input '{port.oip_name}' has shape [{lengths}], expected {expected}")
-    return given
+    return fitted
