@@ -20,8 +20,8 @@ OpenVINO inference over HTTP: the Open Inference Protocol (KServe v2) with its b
 and asynchronous jobs, which are started, waited for, collected and cancelled by id.
 
 Every error is `{"error": "a sentence", "code": "NAME"}`. Programs branch on the code; people read the sentence.
-The answer to what is an HTTP request has the header `x-request-id`: the caller's own, if that is printable ASCII of up
-to 128 characters, or a new one.
+The answer to each HTTP request has the header `x-request-id`: the caller's own, if that is printable ASCII of up to 128
+characters, or a new one.
 """
 
 STYLE = """\
