@@ -134,13 +134,10 @@ def pairs(address: str, sample: Sample, tally: Tally, random: Random) -> None:
 def _begun_anew(
     request: inferwire.InferRequest, compiled: inferwire.CompiledModel, random: Random
 ) -> inferwire.InferRequest:
-    """Give a request with fresh states: the same one, or another if that cannot be reset."""
+    """Give a request with fresh states: the same one, or another."""
     if random.random() < 0.5:
         return compiled.create_infer_request()
-    try:
-        request.reset_state()
-    except inferwire.QueueFull:
-        return compiled.create_infer_request()
+    request.reset_state()
     return request
 
 

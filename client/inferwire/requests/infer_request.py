@@ -319,8 +319,10 @@ class InferRequest(TabCompleted, TensorAccess):
     def reset_state(self) -> None:
         """Make the states what they were before the first inference. Mirrors `openvino.InferRequest.reset_state`.
 
+        The server learns of it with the next inference, or with the next state that is read or written.
+
         Raises:
-            RuntimeError: While the request is busy; `inferwire.InferwireError` if the server or network says so.
+            RuntimeError: While the request is busy.
         """
         self._state.check_idle()
         if self._runs.states is not None:

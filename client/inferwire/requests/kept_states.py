@@ -100,16 +100,15 @@ class KeptStates:
         self._call(lambda mark: self._model.transport.states.set(self._model.target, mark, (value,)))
 
     def reset(self, *names: str) -> None:
-        """Make the named states fresh, or all, after which their loss is no error any more."""
-        if not self._is_started:
-            return
-        try:
-            self._call(lambda mark: self._model.transport.states.reset(self._model.target, mark, names))
-        except (SessionLost, ServerUnavailable):
-            if names:
-                raise
-            # If all are made fresh, it does not matter what became of them: the next call begins anew.
+        """Make the named states fresh, or all, after which their loss is no error any more.
+
+        All become so with the next call, which begins the sequence anew: that takes no call of its own.
+        """
+        if not names:
+            self._reads = self._reads.after_change()
             self._lost, self._is_started = None, False
+        elif self._is_started:
+            self._call(lambda mark: self._model.transport.states.reset(self._model.target, mark, names))
 
     def _call(self, call: Callable[[SequenceMark], T], *, changes: bool = True) -> T:
         mark = self.mark() if changes else self._sequence()

@@ -113,6 +113,18 @@ def test_states_are_asked_for_by_name_and_begin_the_sequence_where_nothing_did(
     assert marks(transport) == [SequenceMark(1, is_start=False)]
 
 
+def test_resetting_all_states_asks_nobody_and_has_the_next_call_begin_the_sequence_anew(
+    transport: FakeTransport, request_: ov.InferRequest
+) -> None:
+    for _ in range(2):
+        request_.infer(ONES)
+        request_.infer(ONES)
+        request_.reset_state()
+    request_.query_state()[0].state = ov.Tensor(ONES)
+    assert transport.states.calls == [("set", SequenceMark(1, is_start=True))]
+    assert [mark and mark.is_start for mark in marks(transport)] == [True, False, True, False]
+
+
 def test_resetting_what_never_began_asks_nobody(transport: FakeTransport, request_: ov.InferRequest) -> None:
     request_.reset_state()
     request_.query_state()[0].reset()
