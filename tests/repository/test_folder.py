@@ -287,6 +287,14 @@ def test_a_file_that_cannot_be_read_is_a_model_that_does_not_load_for_that_reaso
     assert reason == f"its file cannot be read: [Errno 13] Permission denied: '{readable_by_all / closed}'"
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_named_as_a_model_and_is_no_file_does_not_load(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    (tmp_path / "m").mkdir()
+    make(tmp_path / "m/m.onnx")
+    (entry,) = Repository(tmp_path, Latest()).served()
+    assert failure(entry) == f"its file cannot be read: '{tmp_path}/m/m.onnx' is no file"
+
+
 def test_a_folder_that_the_system_cannot_list_keeps_nobody_from_the_other_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from inferwire_server.errors import ServingError, UnfitSetting
 from inferwire_server.open_inference.config_file import FileConfig
 from inferwire_server.open_inference.model_config import FIELDS
 from inferwire_server.repository.batch_settings import as_said
-from inferwire_server.repository.looks import is_file
+from inferwire_server.repository.looks import is_file, is_folder
 from inferwire_server.repository.model_settings import (
     FILE_NAME,
     ModelSettings,
@@ -215,9 +215,15 @@ def _is_saved_model(folder: Path) -> bool:
 
 
 def _readable(model: Path) -> Path:
-    """Give a model file, or a SavedModel's folder, that can be read. OpenVINO would say that its format is unknown."""
+    """Give a model file, or a SavedModel's folder, that can be read.
+
+    OpenVINO would say that its format is unknown, or wait for the writer of a pipe.
+    """
     try:
-        with (model / SAVED_MODEL if is_folder(model) else model).open("rb"):
+        file = model / SAVED_MODEL if is_folder(model) else model
+        if not is_file(file):
+            raise ServingError(Code.MODEL_FAILED, f"its file cannot be read: '{as_utf8(str(model))}' is no file")
+        with file.open("rb"):
             return model
     except OSError as error:
         raise ServingError(Code.MODEL_FAILED, f"its file cannot be read: {error}") from error
