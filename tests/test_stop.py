@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 import pytest
 import uvloop
 from structlog.testing import capture_logs
+from tests.clock import Clock
 from tests.waiting import LIMIT_S
 
 from inferwire_server.stop import stop_on_signals
@@ -27,6 +28,18 @@ def ignored_hang_up() -> Generator[None, None, None]:
     signal.signal(signal.SIGHUP, before)
 
 
+async def heard(number: signal.Signals) -> None:
+    """Send a signal, SIGHUP or SIGINT, and wait until the loop has heard of it."""
+    has_come = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, has_come.set)
+    # The system delivers the pending signal with the lowest number first.
+    os.kill(os.getpid(), number)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    async with asyncio.timeout(LIMIT_S):
+        await has_come.wait()
+    asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 async def test_a_signal_asks_for_the_end_and_the_log_names_it(number: signal.Signals) -> None:
     with capture_logs() as logs, stop_on_signals() as stop:
@@ -41,15 +54,36 @@ async def test_a_terminal_that_hangs_up_more_than_once_does_not_insist() -> None
         os.kill(os.getpid(), signal.SIGTERM)
         async with asyncio.timeout(LIMIT_S):
             await stop.wait()
-        has_come = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, has_come.set)
-        # The system delivers the pending signal with the lowest number first, and SIGHUP has the lowest of all.
-        os.kill(os.getpid(), signal.SIGHUP)
-        os.kill(os.getpid(), signal.SIGUSR1)
-        async with asyncio.timeout(LIMIT_S):
-            await has_come.wait()
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
+        await heard(signal.SIGHUP)
     assert len(logs) == 1
+
+
+async def test_a_signal_right_behind_the_first_does_not_insist() -> None:
+    clock = Clock()
+    with capture_logs() as logs, stop_on_signals(clock) as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(LIMIT_S):
+            await stop.wait()
+        clock.now += 0.4
+        await heard(signal.SIGINT)
+    assert len(logs) == 1
+
+
+@pytest.mark.parametrize(("later_s", "insisting"), [(0.6, [signal.SIGINT]), (60.0, [signal.SIGHUP, signal.SIGINT])])
+async def test_a_later_one_ends_the_process_at_once(
+    later_s: float, insisting: list[signal.Signals], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    clock = Clock()
+    with stop_on_signals(clock) as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(LIMIT_S):
+            await stop.wait()
+        clock.now += later_s
+        for number in insisting:
+            await heard(number)
+    assert codes == [128 + signal.SIGINT]
 
 
 @pytest.mark.usefixtures("ignored_hang_up")

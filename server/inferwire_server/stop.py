@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from time import monotonic
 
 import structlog
 
@@ -17,10 +18,14 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _MAY_BE_IGNORED = (signal.SIGHUP, signal.SIGQUIT)
 """The signals that whatever starts the process may have it ignore, as nohup does."""
 
+_ONE_WISH_S = 0.5
+"""How long after the first a signal still says the same: a terminal sends it to a program that starts a server and to
+the server, and the program passes on its own. A person who insists takes longer."""
+
 
 @contextmanager
-def stop_on_signals() -> Generator[asyncio.Event, None, None]:
-    """Give an event that the first signal to end sets; a second signal ends the process at once.
+def stop_on_signals(clock: Callable[[], float] = monotonic) -> Generator[asyncio.Event, None, None]:
+    """Give an event that the first signal to end sets; a second signal, not right behind, ends the process at once.
 
     SIGHUP never counts as the second: when a terminal closes, it comes from the shell, and again when the shell is
     gone. Signals that the process has blocked until now are delivered here. When the block is left, the handlers that
@@ -28,16 +33,16 @@ def stop_on_signals() -> Generator[asyncio.Event, None, None]:
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    asked = False
+    insists_from: float | None = None
 
     def received(number: signal.Signals) -> None:
-        nonlocal asked
-        # A worker that the lead has told to stop may get the same signal as the lead, and has to finish, too.
-        if asked and number == signal.SIGHUP:
+        nonlocal insists_from
+        if insists_from is not None:
+            # A worker that the lead has told to stop may get the same signal as the lead, and has to finish, too.
+            if number != signal.SIGHUP and clock() >= insists_from:
+                os._exit(128 + number)
             return
-        if asked:
-            os._exit(128 + number)
-        asked = True
+        insists_from = clock() + _ONE_WISH_S
         log.info("stopping", signal=number.name)
         stop.set()
 

@@ -93,6 +93,16 @@ def wait_for_line(server: ServerProcess, log: IO[bytes], event: str) -> None:
     wait_for(server, lambda: event in tail(log), log)
 
 
+def insist(server: ServerProcess) -> None:
+    """Send the signal to end again and again until the server has ended: right behind the first it says the same."""
+
+    def has_ended() -> bool:
+        server.process.terminate()
+        return has_ended_within(server, 0.1)
+
+    wait_until(has_ended)
+
+
 def wait_for(server: ServerProcess, holds: Callable[[], bool], log: IO[bytes] | None = None) -> None:
     """Wait until something is so, which it never is once the server has ended."""
 

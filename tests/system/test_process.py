@@ -23,7 +23,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from tests.system.servers import log_line, log_lines, save_slow_model, started, wait_for, wait_for_line
+from tests.system.servers import insist, log_line, log_lines, save_slow_model, started, wait_for, wait_for_line
 from tests.waiting import LIMIT_S
 
 import inferwire as ov
@@ -193,7 +193,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         start_job(server)
         server.process.terminate()
         wait_for_line(server, log, "stopping")
-        server.process.terminate()
+        insist(server)
         assert server.process.wait(LIMIT_S) == 128 + signal.SIGTERM
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import openvino
 import pytest
 from tests.child_processes import followers_of
-from tests.system.servers import log_lines, save_slow_model, started, wait_for, wait_for_line
+from tests.system.servers import insist, log_lines, save_slow_model, started, wait_for, wait_for_line
 from tests.system.workers.doors import V1, Door, opened_doors, rest, rest_tensor
 from tests.waiting import LIMIT_S, wait_until
 
@@ -189,7 +189,7 @@ def test_a_second_signal_ends_both_at_once(temporary: Path) -> None:
         with watched(follower) as has_ended:
             server.process.terminate()
             wait_for_line(server, log, "stopping")
-            server.process.terminate()
+            insist(server)
             assert server.process.wait(LIMIT_S) == 128 + signal.SIGTERM
             assert has_ended()
         assert_ports_are_free(server)
