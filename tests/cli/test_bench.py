@@ -16,11 +16,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import openvino
 import pytest
+from openvino import opset13 as op
 from PIL import Image
 from tests.front import Front
 
-from inferwire_cli.server_process import HOST, ServerProcess, free_ports
+from inferwire_cli.server_process import HOST, ServerProcess, free_ports, running_server
 
 Run = Callable[..., Any]
 COFFEE = Path(__file__).resolve().parents[2] / "deploy/images/coffee.png"
@@ -113,6 +116,27 @@ def test_what_cannot_be_done_is_said_in_a_sentence(run: Run, words: tuple[str, .
     done = run("bench", *words)
     assert done.returncode == code
     assert said in done.stderr
+
+
+@pytest.fixture
+def pooling(tmp_path: Path) -> Iterator[ServerProcess]:
+    """A server of a model that leaves a length open, and fails if it is as small as it may be."""
+    runtime: Any = openvino
+    row = op.parameter([-1, 1, -1], np.float32, name="row")
+    pooled = op.max_pool(row, [1], [1], [0], [0], [3])
+    openvino.save_model(runtime.Model([pooled], [row], "pooling"), tmp_path / "pooling.xml")
+    with running_server(tmp_path) as running:
+        yield running
+
+
+def test_a_shape_that_was_chosen_and_does_not_do_is_named(run: Run, pooling: ServerProcess) -> None:
+    words = ("bench", "pooling", "--number", "2", "--address", pooling.grpc_address)
+    done = run(*words)
+    assert done.returncode == 1
+    assert done.stderr.endswith("; nobody gave a shape for 'row' [1,1,1]: try another with --shape\n")
+    assert run(*words, "--shape", "1,1,3").returncode == 0
+    assert "--shape" not in run(*words, "--shape", "1,1,2").stderr
+    assert "--shape" not in run(*words, "-i", "[[[1]]]").stderr
 
 
 def test_http_that_is_not_there_is_named(run: Run) -> None:

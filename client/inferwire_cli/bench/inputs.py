@@ -68,6 +68,19 @@ def default_shape(port: PortDescription, batch: int | None) -> tuple[int, ...]:
     return tuple(lengths)
 
 
+def advice_on_shapes(
+    values: Mapping[int, Array], given: Sequence[str], shapes: Sequence[str], ports: Sequence[PortDescription]
+) -> str:
+    """Tell, where every inference failed, which shapes may be why: the smallest may be less than the model needs."""
+    named = {*assign(given, ports), *assign(shapes, ports, "--shape")}
+    chosen = [
+        f"'{port.oip_name}' [{','.join(map(str, values[at].shape))}]"
+        for at, port in enumerate(ports)
+        if at not in named and any(dimension.is_dynamic for dimension in list(port.partial_shape)[1:])
+    ]
+    return f"; nobody gave a shape for {', '.join(chosen)}: try another with --shape" if chosen else ""
+
+
 def random_value(port: PortDescription, shape: tuple[int, ...], random: np.random.Generator) -> Array:
     """Make a random input: numbers from 0 to 1, or integers from 0 to 100.
 

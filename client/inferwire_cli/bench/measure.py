@@ -15,6 +15,10 @@ END_LIMIT_S = 10.0
 """How long an interrupted load waits for what is in flight."""
 
 
+class AllFailedError(CommandError):
+    """Every inference failed at once; the message is the first one's."""
+
+
 class Spending(threading.Thread):
     """A thread that spends a budget, with the outcomes so far."""
 
@@ -56,7 +60,7 @@ def measure(way: Way, places: int, begin: Callable[[], Budget], title: str) -> t
     """Spend a budget, which begins when the way is open and warm; give the outcome, and if Ctrl-C ended it early.
 
     Raises:
-        CommandError: If every inference failed at once, since then it would always fail.
+        AllFailedError: If every inference failed at once, since then it would always fail.
         Exception: The error that ended it before any answer, as `ServerUnavailable` if no server answers.
     """
     with way() as spend:
@@ -69,7 +73,7 @@ def _warm_up(spend: Spend, places: int) -> None:
     tally = Tally()
     spend(Budget(places, None), tally)
     if tally.failures and not tally.samples:
-        raise CommandError(next(iter(tally.failures)))
+        raise AllFailedError(next(iter(tally.failures)))
 
 
 def _measure(spend: Spend, budget: Budget, title: str) -> tuple[Spending, bool]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from inferwire.transport.operator_calls import OperatorCalls
 from inferwire_cli.bench import ways
-from inferwire_cli.bench.inputs import complete
+from inferwire_cli.bench.inputs import advice_on_shapes, complete
 from inferwire_cli.bench.load import Budget, Way
-from inferwire_cli.bench.measure import Spending, measure
+from inferwire_cli.bench.measure import AllFailedError, Spending, measure
 from inferwire_cli.bench.plot import check_plot, save_plot
 from inferwire_cli.bench.report import Measured, as_document, as_text
 from inferwire_cli.bench.ways import Work
@@ -57,7 +57,11 @@ def _show(plan: Plan, server: NamedServer, http: str | None) -> int:
     with server.calls() as calls:
         work = _work(plan, calls)
         way = _way(plan, work, calls, server, http)
-        spending, is_interrupted = measure(way, work.concurrency, plan.budget, plan.name)
+        try:
+            spending, is_interrupted = measure(way, work.concurrency, plan.budget, plan.name)
+        except AllFailedError as error:
+            advice = advice_on_shapes(work.inputs, plan.inputs, plan.shapes, work.ports)
+            raise CommandError(f"{error}{advice}") from error
     if not (is_interrupted or spending.tally.samples or spending.tally.failures):
         raise CommandError(f"nothing was answered in {spending.elapsed_s:.3f} s: give more --seconds, or a --number")
     measured = _measured(work, plan.path, spending)
