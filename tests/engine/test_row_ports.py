@@ -23,6 +23,10 @@ def port(name: str, shape: Shape, type_name: str = "f32") -> PortSpec:
     ("spec", "reason"),
     [
         (ModelSpec("m", (port("x", (ANY,)),), (), ("s",)), "it keeps states ('s'), which belong to one caller"),
+        (
+            ModelSpec("m", (port("x", (ANY,)),), (), tuple("abcde")),
+            "it keeps states ('a', 'b', 'c' and 2 more), which belong to one caller",
+        ),
         (ModelSpec("m", (), (port("y", (ANY,)),)), "it has no input"),
         (
             ModelSpec("m", (port("x", (Dimension(1, 1), FOUR)),), ()),

@@ -16,6 +16,10 @@ _REMEDY = (
 )
 
 
+_MOST_NAMED = 3
+"""How many states a refusal names: a language model has two for each of its layers."""
+
+
 def check_can_be_batched(spec: ModelSpec, batching: Batching) -> None:
     """Refuse a model that has no rows to put together.
 
@@ -23,8 +27,7 @@ def check_can_be_batched(spec: ModelSpec, batching: Batching) -> None:
         ServingError: MODEL_FAILED with the reason.
     """
     if spec.states:
-        states = ", ".join(f"'{state}'" for state in spec.states)
-        raise cannot_be_batched(spec, f"it keeps states ({states}), which belong to one caller")
+        raise cannot_be_batched(spec, f"it keeps states ({_named(spec.states)}), which belong to one caller")
     if not spec.inputs:
         raise cannot_be_batched(spec, "it has no input")
     ports = [*(("input", port) for port in spec.inputs), *(("output", port) for port in spec.outputs)]
@@ -36,6 +39,11 @@ def check_can_be_batched(spec: ModelSpec, batching: Batching) -> None:
 def cannot_be_batched(spec: ModelSpec, reason: str) -> ServingError:
     """Say why a model's rows cannot go together."""
     return ServingError(Code.MODEL_FAILED, f"model '{spec.name}' cannot be batched: {reason}")
+
+
+def _named(states: tuple[str, ...]) -> str:
+    named, others = ", ".join(f"'{state}'" for state in states[:_MOST_NAMED]), len(states) - _MOST_NAMED
+    return f"{named} and {others} more" if others > 0 else named
 
 
 def _obstacle(port: PortSpec, max_size: int, *, is_input: bool) -> str:
