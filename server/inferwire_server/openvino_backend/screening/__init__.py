@@ -8,7 +8,7 @@ model's properties, too, is no step: `refuse_narrow_states`, which is asked as t
 - `attention`, `first_values` and `states`: models that keep something between inferences, and attention over it.
 - `loops`: branches and loops. `lists`: operations that have less to give than there is room for.
 - `quantization` and `compressed_weights`: models whose numbers are made smaller, and their `quantized_layers`.
-- `layers`, `gathers` and `conversions`: the operations of these names.
+- `layers`, `gathers` and `conversions`: the operations of these names. `planes`: pictures in several planes, or one.
 
 `unforeseen` is what several of them do to keep the compiler from leaving it out.
 """

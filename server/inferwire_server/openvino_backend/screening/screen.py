@@ -22,6 +22,7 @@ from inferwire_server.openvino_backend.screening.loops import (
     empty_what_no_turn_gives,
     leave_first_shapes_open,
 )
+from inferwire_server.openvino_backend.screening.planes import fit_planes
 from inferwire_server.openvino_backend.screening.quantization import mend_quantized_layers
 from inferwire_server.openvino_backend.screening.states import copy_what_replaces_states
 
@@ -43,6 +44,7 @@ _STEPS: tuple[Callable[[Any], None], ...] = (
     find_something,
     part_gated_layers,
     hold_to_widths,
+    fit_planes,
 )
 """What is done to a graph, in this order: some have to see what others have put there."""
 
