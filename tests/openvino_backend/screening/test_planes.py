@@ -104,3 +104,15 @@ def test_sizes_of_which_some_are_known_are_looked_at_as_well(
     if known[-1] < 0:
         with pytest.raises(ServingError, match="plane 0"):
             slot.run([filled(100, 1, 4, 7, 1), *planes], [0])
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+def test_how_much_there_is_to_compute_of_planes_is_said_by_their_shapes(
+    conversion: str, backend: OpenVinoBackend, tmp_path: Path
+) -> None:
+    _, (_, *channels) = CONVERSIONS[conversion]
+    shapes = [(-1, 4, 6, 1), *((-1, 2, 3, count) for count in channels)]
+    slot = pictures_of(conversion, shapes, tmp_path / "model.xml", backend).create_brief_slot()
+    assert slot is not None
+    planes = [filled(GRAY, 2, 2, 3, count) for count in channels]
+    assert slot.run([filled(100, 2, 4, 6, 1), *planes], [0]) == (gray(100, 2, 4, 6),)

@@ -9,7 +9,6 @@ import numpy as np
 from openvino import opset13
 
 from inferwire_server.openvino_backend.edges import lead, nodes
-from inferwire_server.openvino_backend.screening.unforeseen import never
 
 op: Any = opset13
 
@@ -39,9 +38,13 @@ def fit_planes(model: Any) -> None:
 
 
 def _lengths_of(plane: Any) -> Sequence[Any]:
-    """Give batch, height and width of a plane, left open: the compiler takes a single unknown length for what fits."""
-    opened = op.add(op.shape_of(plane), op.convert(never(plane), "i64"))
-    return op.split(opened, np.int64(0), 4).outputs()[:-1]
+    """Give batch, height and width of a plane, left open: the compiler takes a single unknown length for what fits.
+
+    No length is less than 0, which the compiler does not know. The lengths still depend on shapes alone.
+    """
+    shape = op.shape_of(plane)
+    nothing = op.convert(op.less(op.reduce_max(shape, np.zeros(1, np.int64), True), np.int64(0)), "i64")
+    return op.split(op.add(shape, nothing), np.int64(0), 4).outputs()[:-1]
 
 
 def _fit(plane: Any, shape: Sequence[Any]) -> None:
