@@ -189,25 +189,18 @@ async def test_where_callers_may_wait_the_next_one_runs_when_a_sequence_ends(cou
         assert await rig.count(2) == 1
 
 
-async def test_a_sequence_that_begins_anew_comes_behind_those_that_wait(counting: Counting) -> None:
-    async with counting(max_sequences=1, sequences_wait=True) as rig:
+@pytest.mark.parametrize("sequences_wait", [False, True])
+async def test_a_sequence_that_begins_anew_keeps_its_place(counting: Counting, *, sequences_wait: bool) -> None:
+    async with counting(max_sequences=1, sequences_wait=sequences_wait) as rig:
         await rig.infer(1, is_start=True)
-        waiting = asyncio.ensure_future(rig.infer(2, is_start=True))
+        waiting = [asyncio.ensure_future(rig.infer(2, is_start=True))] if sequences_wait else []
         await rig.infer(1)
-        anew = asyncio.ensure_future(rig.infer(1, is_start=True))
-        await waiting
-        await rig.infer(2)
-        assert not anew.done()
-        await rig.infer(2, is_end=True)
-        await anew
-        assert await rig.count(1) == 1
-
-
-async def test_one_that_begins_anew_has_its_place_where_nobody_may_wait(counting: Counting) -> None:
-    async with counting(max_sequences=1) as rig:
-        await rig.infer(1, is_start=True)
         await rig.infer(1, is_start=True)
         assert await rig.count(1) == 1
+        assert rig.bound == 1 + len(waiting)
+        assert not any(call.done() for call in waiting)
+        await rig.infer(1, is_end=True)
+        await asyncio.gather(*waiting)
 
 
 async def test_a_caller_that_stops_waiting_makes_room_for_the_next(counting: Counting) -> None:

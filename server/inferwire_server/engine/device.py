@@ -168,15 +168,15 @@ class Device:
         if not job.state.is_terminal:
             self._arm_timer()
 
-    def bind(self, model: ModelKey, on_end: Callable[[Binding], Any], behind: Binding | None = None) -> Binding:
+    def bind(self, model: ModelKey, on_end: Callable[[Binding], Any], instead_of: Binding | None = None) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
 
-        Even where no more callers may be bound, a caller may wait `behind` a binding of its own that is ending.
+        One `instead_of` another of the caller's, which has been released or is next, comes to its slot before others.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is being removed or is gone.
         """
-        binding = self._scheduler.bind(model, on_end, self._clock(), behind)
+        binding = self._scheduler.bind(model, on_end, self._clock(), instead_of)
         self._arm_timer()
         return binding
 

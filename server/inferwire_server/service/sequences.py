@@ -18,7 +18,7 @@ _Key: TypeAlias = tuple[Session | None, Model, int | str]
 
 
 class Sequences:
-    """The sequences under way, and those that are ending: one that starts anew waits for the old one's last jobs."""
+    """The sequences under way, and those that are ending: one that starts anew has the old one's place."""
 
     def __init__(self) -> None:
         self._bindings: dict[_Key, Binding] = {}
@@ -73,7 +73,8 @@ class Sequences:
 
     def _start(self, key: _Key) -> Binding:
         _, model, _ = key
-        binding = model.device.bind(model, self._forgetting(key), behind=self._release(key))
+        binding = model.device.bind(model, self._forgetting(key), instead_of=self._bindings.get(key))
+        self._release(key)
         self._bindings[key] = binding
         return binding
 
@@ -84,10 +85,9 @@ class Sequences:
 
         return forget
 
-    def _release(self, key: _Key) -> Binding | None:
-        """Let a sequence, if there is one, take no more jobs and end with its last; give its binding."""
+    def _release(self, key: _Key) -> None:
+        """Let a sequence, if there is one, take no more jobs and end with its last."""
         binding = self._bindings.get(key)
         if binding is not None:
             _, model, _ = key
             model.device.release(binding)
-        return binding

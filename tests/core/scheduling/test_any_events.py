@@ -202,6 +202,14 @@ class EventMachine(RuleBasedStateMachine):
     def release(self, data: st.DataObject) -> None:
         self.apply(self.scheduler.release(data.draw(st.sampled_from(self.bindings)), self.now))
 
+    @precondition(lambda self: self.bindings and "bound" in self.present - self.leaving)
+    @rule(data=st.data())
+    def begin_anew(self, data: st.DataObject) -> None:
+        """As a sequence does that starts while it is under way, or ends."""
+        before = data.draw(st.sampled_from(self.bindings))
+        self.bindings.append(self.scheduler.bind("bound", lambda _: None, self.now, before))
+        self.apply(self.scheduler.release(before, self.now))
+
     @precondition(lambda self: self.running)
     @rule(data=st.data(), fails=st.booleans())
     def report(self, data: st.DataObject, fails: bool) -> None:

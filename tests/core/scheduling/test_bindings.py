@@ -26,8 +26,8 @@ def a_scheduler(slots: int = 1, **terms: object) -> Scheduler:
     return scheduler
 
 
-def bind(scheduler: Scheduler, now: float = 0.0, behind: Binding | None = None) -> Binding:
-    return scheduler.bind("m", lambda _: None, now, behind)
+def bind(scheduler: Scheduler, now: float = 0.0, instead_of: Binding | None = None) -> Binding:
+    return scheduler.bind("m", lambda _: None, now, instead_of)
 
 
 def a_job(binding: Binding | None, priority: int = 0, deadline: float | None = None) -> Job:
@@ -91,6 +91,33 @@ def test_one_caller_too_many_is_refused_and_told_when_to_come_back() -> None:
     assert bind(scheduler).slot == 1
 
 
+@pytest.mark.parametrize("may_wait", [False, True])
+def test_a_caller_that_begins_anew_has_its_slot_again_before_those_that_wait(*, may_wait: bool) -> None:
+    scheduler = a_scheduler(most=1, may_wait=may_wait)
+    first = bind(scheduler)
+    waiting = [bind(scheduler)] if may_wait else []
+    anew = bind(scheduler, instead_of=first)
+    assert scheduler.release(first, 0.0) == [Unbound(first)]
+    assert anew.slot == 1
+    assert [each.slot for each in waiting] == [None] * len(waiting)
+
+
+def test_a_caller_that_begins_anew_while_it_waits_keeps_its_place() -> None:
+    scheduler = a_scheduler(most=1, may_wait=True)
+    first, second, third = bind(scheduler), bind(scheduler), bind(scheduler)
+    anew = bind(scheduler, instead_of=second)
+    scheduler.release(second, 0.0)
+    scheduler.release(first, 0.0)
+    assert (anew.slot, third.slot) == (1, None)
+
+
+def test_a_caller_whose_slot_still_runs_begins_anew_in_another_where_there_is_one() -> None:
+    scheduler = a_scheduler(most=2)
+    first = bind(scheduler)
+    scheduler.submit(a_job(first), 0.0)
+    assert bind(scheduler, instead_of=first).slot == 2
+
+
 def test_a_caller_waits_for_a_binding_of_its_own_that_is_ending_where_others_are_refused() -> None:
     scheduler = a_scheduler(most=1)
     first = bind(scheduler)
@@ -98,9 +125,9 @@ def test_a_caller_waits_for_a_binding_of_its_own_that_is_ending_where_others_are
     scheduler.submit(running, 0.0)
     scheduler.submit(last, 0.0)
     assert scheduler.release(first, 0.0) == []
-    second = bind(scheduler, behind=first)
+    second = bind(scheduler, instead_of=first)
     assert scheduler.submit(a_job(second), 0.0) == scheduler.release(second, 0.0) == []
-    third = bind(scheduler, behind=second)
+    third = bind(scheduler, instead_of=second)
     with pytest.raises(ServingError, match="keeps the states of 1 callers, at most 1 may be"):
         bind(scheduler)
     scheduler.report("m", 1, DONE, 1.0)
@@ -110,7 +137,7 @@ def test_a_caller_waits_for_a_binding_of_its_own_that_is_ending_where_others_are
     assert third.slot == 1
 
 
-@pytest.mark.parametrize("state", ["live", "ended", "of another model"])
+@pytest.mark.parametrize("state", ["ended", "of another model"])
 def test_a_binding_that_makes_no_room_is_not_waited_for(state: str) -> None:
     scheduler = a_scheduler(most=1)
     scheduler.add_model("other", 1, Terms(binding=BindingTerms()))
@@ -123,7 +150,7 @@ def test_a_binding_that_makes_no_room_is_not_waited_for(state: str) -> None:
         scheduler.submit(Job("other", Work((), ()), 0.0, binding=other), 0.0)
         scheduler.release(other, 0.0)
     with pytest.raises(ServingError, match="keeps the states of 1 callers, at most 1 may be"):
-        bind(scheduler, behind=other if state == "of another model" else first)
+        bind(scheduler, instead_of=other if state == "of another model" else first)
 
 
 def test_where_callers_may_wait_the_first_of_them_inherits_the_slot_and_its_jobs_start() -> None:

@@ -87,24 +87,33 @@ class Bindings:
         """When the binding that has been idle longest ends; None where none is idle."""
         return self._idle.next_end
 
-    def bind(self, on_end: Callable[[Binding], Any], now: float, behind: Binding | None = None) -> Binding:
+    def bind(self, on_end: Callable[[Binding], Any], now: float, instead_of: Binding | None = None) -> Binding:
         """Give a caller a slot, or have it wait for one. The binding keeps `on_end`, which the engine calls.
 
-        A caller may always wait `behind` a binding of its own that is ending, because that one's end makes room.
+        One `instead_of` another of the caller's, which has been released or is next, comes to its slot before others.
 
         Raises:
             ServingError: QUEUE_FULL if as many are bound as may be, and no more may wait.
         """
         has_room = len(self._bound) < self._terms.most
-        if not has_room and not self._terms.may_wait and not self._is_leaving(behind):
+        is_idle = instead_of is not None and not instead_of.jobs
+        binding = Binding(self._model, None, on_end)
+        if instead_of in self._waiting:
+            self._waiting.insert(self._waiting.index(instead_of) + 1, binding)
+        elif instead_of in self._bound and (is_idle or not has_room):
+            self._waiting.appendleft(binding)
+        elif has_room:
+            binding.slot = self._take_slot()
+            self._bound.add(binding)
+        elif self._terms.may_wait:
+            self._waiting.append(binding)
+        else:
             raise ServingError(
                 Code.QUEUE_FULL,
                 f"model '{self._model}' keeps the states of {len(self._bound)} callers, at most {self._terms.most} "
                 "may be: come back when one has ended its sequence",
                 retry_after_s=1.0,
             )
-        binding = Binding(self._model, self._take_slot() if has_room else None, on_end)
-        (self._bound.add if has_room else self._waiting.append)(binding)
         self._idle.begin(binding, now)
         return binding
 
@@ -148,10 +157,6 @@ class Bindings:
         """Give the bindings that have jobs and, since the last call, have got the slot that they waited for."""
         heirs, self._heirs = self._heirs, []
         return heirs
-
-    def _is_leaving(self, binding: Binding | None) -> bool:
-        """Whether a binding of this model is about to make room: when its last job has ended."""
-        return binding is not None and binding.is_ending and (binding in self._bound or binding in self._waiting)
 
     def _end(self, binding: Binding) -> list[Binding]:
         binding.has_ended = binding.is_ending = True

@@ -136,11 +136,11 @@ class Scheduler:
         return self._end_waiting(lane, error, now) + self._drop_if_drained(lane) + self._dispatch(now)
 
     def bind(
-        self, model: ModelKey, on_end: Callable[[Binding], Any], now: float, behind: Binding | None = None
+        self, model: ModelKey, on_end: Callable[[Binding], Any], now: float, instead_of: Binding | None = None
     ) -> Binding:
         """Give a caller of a model with states a slot of its own, or have it wait for one.
 
-        Even where no more callers may be bound, a caller may wait `behind` a binding of its own that is ending.
+        One `instead_of` another of the caller's, which has been released or is next, comes to its slot before others.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is being removed or is gone.
@@ -148,7 +148,7 @@ class Scheduler:
         lane = self._taking(model)
         if lane.bindings is None:
             raise bug(f"model {model} has no slots to bind")
-        binding = lane.bindings.bind(on_end, now, behind)
+        binding = lane.bindings.bind(on_end, now, instead_of)
         self._bound += 1
         return binding
 
