@@ -119,7 +119,7 @@ def test_callers_are_told_why_for_as_long_as_work_runs_after_sigterm(tmp_path: P
         assert status_of(server, "/v2/health/ready") == 503
         assert status_of(server, "/v2/health/live") == status_of(server, "/metrics") == 200
         assert status_of(server, "/v2/models/slow/infer", json.dumps(SLOW_INPUT).encode()) == 503
-        server.process.terminate()
+        insist(server)
         assert server.process.wait(LIMIT_S) == 128 + signal.SIGTERM
 
 
@@ -156,7 +156,7 @@ def test_work_is_taken_while_load_balancers_have_time_to_notice(tmp_path: Path) 
         assert status_of(server, "/v2/health/ready") == 503
         assert request.infer(ROW)[0].shape == (1, 10)
         assert connection_after_answer(kept) == "close"
-        server.process.terminate()
+        insist(server)
         assert server.process.wait(LIMIT_S) == 128 + signal.SIGTERM
 
 
