@@ -28,6 +28,14 @@ def ignored_hang_up() -> Generator[None, None, None]:
     signal.signal(signal.SIGHUP, before)
 
 
+@pytest.fixture
+def codes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The exit codes with which the process would have ended at once."""
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    return codes
+
+
 async def heard(number: signal.Signals) -> None:
     """Send a signal, SIGHUP or SIGINT, and wait until the loop has heard of it."""
     has_come = asyncio.Event()
@@ -49,16 +57,17 @@ async def test_a_signal_asks_for_the_end_and_the_log_names_it(number: signal.Sig
     assert [(entry["event"], entry["signal"]) for entry in logs] == [("stopping", number.name)]
 
 
-async def test_a_terminal_that_hangs_up_more_than_once_does_not_insist() -> None:
+async def test_a_terminal_that_hangs_up_more_than_once_does_not_insist(codes: list[int]) -> None:
     with capture_logs() as logs, stop_on_signals() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         async with asyncio.timeout(LIMIT_S):
             await stop.wait()
         await heard(signal.SIGHUP)
     assert len(logs) == 1
+    assert not codes
 
 
-async def test_a_signal_right_behind_the_first_does_not_insist() -> None:
+async def test_a_signal_right_behind_the_first_does_not_insist(codes: list[int]) -> None:
     clock = Clock()
     with capture_logs() as logs, stop_on_signals(clock) as stop:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -67,14 +76,13 @@ async def test_a_signal_right_behind_the_first_does_not_insist() -> None:
         clock.now += 0.4
         await heard(signal.SIGINT)
     assert len(logs) == 1
+    assert not codes
 
 
 @pytest.mark.parametrize(("later_s", "insisting"), [(0.6, [signal.SIGINT]), (60.0, [signal.SIGHUP, signal.SIGINT])])
 async def test_a_later_one_ends_the_process_at_once(
-    later_s: float, insisting: list[signal.Signals], monkeypatch: pytest.MonkeyPatch
+    later_s: float, insisting: list[signal.Signals], codes: list[int]
 ) -> None:
-    codes: list[int] = []
-    monkeypatch.setattr(os, "_exit", codes.append)
     clock = Clock()
     with stop_on_signals(clock) as stop:
         os.kill(os.getpid(), signal.SIGTERM)
