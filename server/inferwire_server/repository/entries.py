@@ -1,6 +1,6 @@
 """Versions of models as they lie on disk: what they are read from, and which changes make them due for a reload.
 
-It reads a model's settings, and the names of its files; it opens no model.
+It reads a model's settings and the names of its files, and whether they can be read; it reads no model.
 """
 
 from __future__ import annotations
