@@ -83,4 +83,8 @@ def awaited(module: Any, compiled: Any, sample: Array, expected: Array, jobs: in
 
 def _reading(expected: Array) -> Callable[[bytes], Array]:
     """Make the function that reads an output's bytes."""
-    return lambda answer: np.frombuffer(answer, expected.dtype).reshape(expected.shape)
+
+    def read(answer: bytes) -> Array:
+        return np.frombuffer(answer, expected.dtype).reshape(expected.shape)
+
+    return read
