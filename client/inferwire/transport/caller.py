@@ -5,7 +5,7 @@ Owns what becomes of a call that fails: an exception of the client's, or one mor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -45,10 +45,12 @@ class Caller:
         with rpc.as_own_errors(self.address):
             return rpc.call(link.channel, method, request, response_type, link.metadata)
 
-    def stream_on(self, link: Link, method: str, request: Message, response_type: type[rpc.R]) -> Sequence[rpc.R]:
-        """Make a call on one link that is answered with many messages."""
+    def stream_on(
+        self, link: Link, method: str, request: Message, response_type: type[rpc.R], take: Callable[[rpc.R], object]
+    ) -> None:
+        """Make a call on one link that is answered with many messages, each of which is taken as it comes."""
         with rpc.as_own_errors(self.address):
-            return rpc.call_for_stream(link.channel, method, request, response_type, link.metadata)
+            rpc.call_for_stream(link.channel, method, request, response_type, link.metadata, take)
 
     def call_raw(self, link: Link, method: str, request: bytes) -> bytes:
         """Make a call on one link whose request and answer are serialised messages."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from math import inf
 from time import perf_counter
 from typing import TypeVar
@@ -193,8 +194,13 @@ class GrpcTransport:
 
         def export(link: Link, named: inference_pb2.Target) -> bytes:
             request = models_pb2.ExportRequest(target=named)
-            parts = self._caller.stream_on(link, "ModelService.Export", request, models_pb2.ExportResponse)
-            return b"".join(part.chunk for part in parts)
+            blob = BytesIO()
+
+            def take(part: models_pb2.ExportResponse) -> None:
+                blob.write(part.chunk)
+
+            self._caller.stream_on(link, "ModelService.Export", request, models_pb2.ExportResponse, take)
+            return blob.getvalue()
 
         return self._ask_about(target, export)
 

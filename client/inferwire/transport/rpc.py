@@ -121,12 +121,18 @@ def call_for_stream(
     request: Message,
     response_type: type[R],
     metadata: Metadata,
-) -> Sequence[R]:
-    """Make a call of one request and many answers."""
+    take: Callable[[R], object],
+) -> None:
+    """Make a call of one request and many answers, each of which is taken as it comes."""
     multicallable = channel.unary_stream(
         path_of(method), request_serializer=_serialize, response_deserializer=response_type.FromString
     )
-    return undisturbed_with_thread(lambda: tuple(multicallable(request, metadata=metadata)))
+
+    def take_all() -> None:
+        for answer in multicallable(request, metadata=metadata):
+            take(answer)
+
+    undisturbed_with_thread(take_all)
 
 
 def start_unary(

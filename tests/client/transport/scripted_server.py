@@ -55,6 +55,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         self.ended: SimpleQueue[str] = SimpleQueue()
         self.left: SimpleQueue[str] = SimpleQueue()
         self.unary: dict[str, Callable[[bytes, grpc.ServicerContext], bytes]] = {}
+        self.streamed: dict[str, Callable[[bytes, grpc.ServicerContext], Iterator[bytes]]] = {}
         self.most_bytes = 0
         self.takes_sockets = on_socket or stranger is not None
         self._leaves_grpc = on_socket
@@ -77,6 +78,8 @@ class ScriptedServer(grpc.GenericRpcHandler):
             return grpc.stream_stream_rpc_method_handler(self._session)
         if method == "Upload":
             return grpc.stream_unary_rpc_method_handler(self._upload)
+        if method in self.streamed:
+            return grpc.unary_stream_rpc_method_handler(self.streamed[method])
         return grpc.unary_unary_rpc_method_handler(self.unary[method]) if method in self.unary else None
 
     def _session(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:

@@ -41,7 +41,9 @@ def send_many(channel: grpc.Channel) -> object:
 
 
 def receive_many(channel: grpc.Channel) -> object:
-    return list(rpc.call_for_stream(channel, "ModelService.Export", pb.ExportRequest(), pb.ExportResponse, ()))
+    parts: list[pb.ExportResponse] = []
+    rpc.call_for_stream(channel, "ModelService.Export", pb.ExportRequest(), pb.ExportResponse, (), parts.append)
+    return parts
 
 
 def start(channel: grpc.Channel) -> object:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import threading
+import tracemalloc
 from collections.abc import Callable
 from contextlib import closing, suppress
+from itertools import repeat
 from traceback import format_exception
 from weakref import ref
 
@@ -18,6 +20,7 @@ from tests.waiting import LIMIT_S, wait_until
 import inferwire as ov
 from inferwire.transport import rpc
 from inferwire.transport.descriptions import Blob, ModelContents, ModelSource
+from inferwire.transport.executions import Target
 from inferwire.transport.grpc_transport import GrpcTransport
 from inferwire.transport.large_execution import LargeExecution
 from inferwire.transport.uploads import MOST_AT_ONCE
@@ -126,7 +129,7 @@ def test_calls_of_every_kind_on_a_channel_that_was_closed_meanwhile_raise_the_cl
         lambda: rpc.call(channel, "ModelService.Read", models_pb2.ReadRequest(), models_pb2.ReadResponse, ()),
         lambda: rpc.call_raw(channel, "ModelService.Read", b"", ()),
         lambda: rpc.call_for_stream(
-            channel, "ModelService.Export", models_pb2.ExportRequest(), models_pb2.ExportResponse, ()
+            channel, "ModelService.Export", models_pb2.ExportRequest(), models_pb2.ExportResponse, (), print
         ),
     ]
     for call in calls:
@@ -137,6 +140,19 @@ def test_calls_of_every_kind_on_a_channel_that_was_closed_meanwhile_raise_the_cl
 def test_an_error_that_is_not_grpcs_stays_what_it_is() -> None:
     with pytest.raises(ValueError, match="a bug of ours"), rpc.as_own_errors("here"):
         raise ValueError("a bug of ours")
+
+
+def test_a_blob_that_comes_in_parts_is_held_once(server: ScriptedServer, transport: GrpcTransport) -> None:
+    part = models_pb2.ExportResponse(chunk=bytes(1 << 20)).SerializeToString()
+    server.streamed["Export"] = lambda request, context: repeat(part, 32)
+    tracemalloc.start()
+    try:
+        blob = transport.export(Target("m", is_served=True))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert blob == bytes(32 << 20)
+    assert most < 1.5 * len(blob)
 
 
 def test_blobs_are_uploaded_once_in_chunks(server: ScriptedServer, transport: GrpcTransport) -> None:
