@@ -27,7 +27,8 @@ BATCHED = "max_batch = 64\n"
 class Network:
     """A model, the names of its ports, and an input for it.
 
-    Its rows may be gathered if it `is_batched`: by this server, and by a peer that can.
+    Its rows may be gathered if it `is_batched`: by this server, and by a peer that can. If it `is_transfer`, nearly all
+    that a request costs is the transfer of its input.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Network:
     output: str
     sample: Array
     is_batched: bool = False
+    is_transfer: bool = False
 
     @property
     def is_tiny(self) -> bool:
@@ -84,7 +86,7 @@ def _corner(name: str, path: Path) -> Network:
     corner.output(0).set_names({"corner"})
     runtime: Any = ov  # its stub takes another Model's place
     _save(runtime.Model([corner], [image], name), path)
-    return Network(name, path, "image", "corner", _picture())
+    return Network(name, path, "image", "corner", _picture(), is_transfer=True)
 
 
 NETWORKS: Mapping[str, Callable[[str, Path], Network]] = {

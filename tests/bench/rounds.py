@@ -20,10 +20,11 @@ class Row:
         """Give the median of a figure."""
         return median(getattr(figures, name) for figures in self.rounds)
 
-    def spread(self, name: str) -> Ratio:
-        """Give the median of a figure, and how far apart the rounds were."""
-        found = [getattr(figures, name) for figures in self.rounds]
-        return Ratio(median(found), min(found), max(found))
+    def server_cpu_beyond_us(self, inference: Row) -> Ratio:
+        """Give what the server's CPU time of a request is beyond that of an inference in this process."""
+        pairs = zip(self.rounds, inference.rounds, strict=True)
+        beyond = [own.server_cpu_us - other.client_cpu_us for own, other in pairs]
+        return Ratio(median(beyond), min(beyond), max(beyond))
 
     def ratio(self, base: Row, name: str = "per_second") -> Ratio:
         """Compare a figure with another row's, round by round."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import openvino as ov
 from tests.bench import c_clients, python_clients, requests
-from tests.bench.api_ways import async_queue, awaited, infer
+from tests.bench.api_ways import async_queue, awaited, infer, infer_in_place
 from tests.bench.load import Answered, KnownAnswers, Way
 from tests.bench.networks import Array, Network
 from tests.bench.requests import Request
@@ -90,6 +90,10 @@ def _may_lend(case: Case) -> bool:
     return _many(case) and case.network.sample.nbytes >= LEAST_BYTES
 
 
+def _is_transfer(case: Case) -> bool:
+    return case.network.is_transfer
+
+
 def _has_short_numbers(case: Case) -> bool:
     return case.network.sample.nbytes < LARGEST_JSON
 
@@ -97,6 +101,11 @@ def _has_short_numbers(case: Case) -> bool:
 def _in_process_infer(case: Case, name: str) -> Way:
     local = case.local
     return Way(name, infer(local.compiled, case.network.sample, local.expected))
+
+
+def _in_process_inference(case: Case, name: str) -> Way:
+    local = case.local
+    return Way(name, infer_in_place(local.compiled, case.network.sample, local.expected))
 
 
 def _in_process_queue(case: Case, name: str) -> Way:
@@ -193,6 +202,7 @@ def _http(stage: Stage) -> str:
 KINDS = (
     Kind("in process: infer", _in_process_infer, _alone),
     Kind("in process: AsyncInferQueue", _in_process_queue, _many),
+    Kind("in process: the inference alone", _in_process_inference, _is_transfer),
     Kind("SDK infer", _sdk_infer(_tcp), _alone),
     Kind("SDK infer, Unix socket", _sdk_infer(_unix), _alone),
     Kind("SDK infer, gRPC alone", _sdk_infer(_grpc_alone), _alone),
