@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -467,9 +468,13 @@ def test_a_callback_raises_what_says_nothing(request_: Any) -> None:
     noted = ValueError("boom")
     noted.add_note("first")
     noted.add_note("second")
+    emptied = ValueError("boom")
+    emptied.__notes__ = []
+    beside = "[WITH __notes__]" if sys.version_info >= (3, 12) else ""
     for error, text in (
         (ValueError(), "ValueError: <EMPTY MESSAGE>\n\nAt:\n  "),
-        (noted, "ValueError: boom\n__notes__ (len=2):\nfirst\nsecond\n\nAt:\n  "),
+        (noted, f"ValueError{beside}: boom\n__notes__ (len=2):\nfirst\nsecond\n\nAt:\n  "),
+        (emptied, f"ValueError{beside}: boom\n__notes__ (len=0):\n\nAt:\n  "),
         (BaseException(" "), "BaseException:  \n\nAt:\n  "),
     ):
         request_.set_callback(callback, error)

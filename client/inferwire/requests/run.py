@@ -172,13 +172,16 @@ class Run(Latch):
 
 
 def _described(error: BaseException) -> str:
-    """Say what a callback raised and where, as openvino does."""
+    """Say what a callback raised and where, as openvino does: from Python 3.12 on, with its notes beside its type."""
+    kind = type(error).__name__
     try:
         text = str(error) or "<EMPTY MESSAGE>"
-        if notes := [*getattr(error, "__notes__", ())]:
+        notes: list[str] | None = getattr(error, "__notes__", None)
+        if notes is not None:
             text = "\n".join((text, f"__notes__ (len={len(notes)}):", *notes))
+            kind += "[WITH __notes__]" if sys.version_info >= (3, 12) else ""
     except Exception:  # noqa: BLE001 - whatever a program's own error does
         text = "<exception str() failed>"  # as Python's own tracebacks have it
     frames = traceback.extract_tb(error.__traceback__)[1:]
     places = "".join(f"  {frame.filename}({frame.lineno}): {frame.name}\n" for frame in reversed(frames))
-    return f"{type(error).__name__}: {text}\n" + (f"\nAt:\n{places}" if places else "")
+    return f"{kind}: {text}\n" + (f"\nAt:\n{places}" if places else "")
