@@ -90,7 +90,7 @@ def test_the_first_look_has_no_rates_and_a_restart_none_below_zero() -> None:
     assert (again.per_second, again.p50_ms) == (0.0, pytest.approx(0.5))
 
 
-@pytest.mark.parametrize("width", [70, 80, 130])
+@pytest.mark.parametrize("width", [45, 70, 80, 130])
 def test_it_fits_the_terminal_and_keeps_what_counts(width: int) -> None:
     broken = ModelNow("broken", "1", "failed", "no\n  such file")
     look = seen(2.0, scrape(1234567), ModelNow("m", "1", "ready"), broken)
@@ -111,14 +111,14 @@ def test_it_fits_the_terminal_and_keeps_what_counts(width: int) -> None:
     assert "…" not in text
 
 
-def lines_of(models: int, height: int | None, note: str = "") -> list[str]:
+def lines_of(models: int, height: int | None, note: str = "", width: int = 80) -> list[str]:
     """Draw so many models, of which the last has failed and the one before has jobs that wait."""
     quiet = [ModelNow(f"m{number:02}", "1", "ready") for number in range(models - 2)]
     look = seen(
         2.0, scrape(100), *quiet, ModelNow("m", "1", "ready"), ModelNow("broken", "1", "failed", "no such file")
     )
-    console = Console(file=StringIO(), width=80, record=True)
-    console.print(draw(look, None, "box:8000", 80, note, height))
+    console = Console(file=StringIO(), width=width, record=True)
+    console.print(draw(look, None, "box:8000", width, note, height))
     return console.export_text().splitlines()
 
 
@@ -137,6 +137,13 @@ def test_of_more_models_than_there_is_room_for_those_that_somebody_looks_for_are
     # The 40, and the one of clients' own models.
     assert lines[23].startswith("24 more: ")
     assert lines[25] == "broken version 1: no such file"
+
+
+def test_how_many_models_are_left_out_is_seen_where_lines_are_broken() -> None:
+    lines = lines_of(40, 24, width=30)
+    assert lines[1] == "MiB"
+    (more,) = (line for line in lines[:24] if "more: " in line)
+    assert len(more) <= 30
 
 
 @pytest.mark.parametrize("height", [None, 50])

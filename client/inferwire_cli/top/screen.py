@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -53,22 +54,30 @@ def _parts(
 ) -> Iterator[RenderableType]:
     process = process_of(now, before)
     cpus = "" if process.cpus is None else f", {process.cpus:.1f} processors"
-    yield Text.assemble((f"{now.server} at {where}", "bold"), f": {process.memory_mb:,.0f} MiB{cpus}")
+    server = Text.assemble((f"{now.server} at {where}", "bold"), f": {process.memory_mb:,.0f} MiB{cpus}")
+    yield server
     if note:
         yield Text(note, "red")
     yield Text("")
-    yield _devices(now, before)
+    yield _devices(now, before, width)
     yield Text("")
     every = list(model_rows(now, before))
-    # Other lines: that of the server, two empty ones, two of headings, and those of the note, broken between words.
-    others = 5 + len(now.devices) + (len(note) // width + 2 if note else 0)
+    # Two empty lines, and two of headings.
+    others = 4 + len(now.devices) + _lines(server.plain, width) + (_lines(note, width) if note else 0)
     rows = every if height is None else _fitting(every, height - others)
     yield _models(rows, width) if rows else Text("the server serves no models")
     if len(rows) < len(every):
-        yield Text(f"{len(every) - len(rows)} more: a larger window shows them, and so does --once", "dim")
+        more = f"{len(every) - len(rows)} more: a larger window shows them, and so does --once"
+        yield Text(more, "dim", no_wrap=True, overflow="ellipsis")
     for row in rows:
         if row.model.reason:
             yield Text(f"\n{row.model.name} version {row.model.version}: {in_short(row.model.reason)}", "dim")
+
+
+def _lines(text: str, width: int) -> int:
+    """Count the lines that a text takes at most, which is broken between words."""
+    cells = cell_len(text)
+    return 1 if cells <= width else cells // width + 2
 
 
 def _fitting(rows: list[ModelRow], room: int) -> list[ModelRow]:
@@ -84,15 +93,19 @@ def _standing(row: ModelRow) -> tuple[bool, int, float, int]:
     return row.model.state != "failed", -row.queued, -(row.per_second or 0.0), -row.jobs
 
 
-def _devices(now: Look, before: Look | None) -> Table:
+def _devices(now: Look, before: Look | None, width: int) -> Table:
+    # Bars would take the room of the numbers that they show.
+    has_bars = width >= NARROW_FROM
     table = new_table()
     for heading in ("device", "", "busy", "", "queued", "jobs/s"):
-        table.add_column(heading, no_wrap=True, justify="right" if heading == "jobs/s" else "left")
+        if heading or has_bars:
+            table.add_column(heading, no_wrap=True, justify="right" if heading == "jobs/s" else "left")
     for device in now.devices:
         per_second = _number(device_per_second(device.name, now, before))
         busy, queued = f"{device.running}/{device.slots}", f"{device.queued}/{device.capacity}"
         running, waiting = _bars(device)
-        table.add_row(device.name, running, busy, waiting, queued, per_second)
+        cells = (running, busy, waiting, queued) if has_bars else (busy, queued)
+        table.add_row(device.name, *cells, per_second)
     return table
 
 
