@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import pty
 import re
 import subprocess
 import sys
 
+import pytest
 from tests.clock import Clock
 
 from inferwire_server.logs import UnsentTraces
@@ -96,6 +99,21 @@ def test_a_line_for_people_is_short_and_in_the_order_of_what_it_tells() -> None:
     assert re.sub(" +", " ", re.sub(r"\d", "0", done.stderr)).rstrip() == (
         "0000-00-00 00:00:00 [warning ] model failed model=digits version=0 device=CPU reason='no such file: model.xml'"
     )
+
+
+@pytest.mark.parametrize(
+    ("variables", "has_colours"),
+    [({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_who_wants_no_colours_on_a_terminal_gets_none(variables: dict[str, str], has_colours: bool) -> None:
+    screen, terminal = pty.openpty()
+    environment = {**os.environ, "NO_COLOR": "", "TERM": "xterm", **variables}
+    subprocess.run((sys.executable, "-c", EVENT, "auto"), stderr=terminal, env=environment, check=True)
+    line = os.read(screen, 4096).decode()
+    os.close(terminal)
+    os.close(screen)
+    assert "model failed" in line
+    assert ("\x1b" in line) is has_colours
 
 
 def test_names_that_callers_chose_cannot_act_on_the_terminal() -> None:

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from io import StringIO
+from os import environ
 from time import monotonic
 from types import MappingProxyType
 from typing import TextIO
@@ -100,10 +101,15 @@ def configure(
 def _console_renderer() -> structlog.dev.ConsoleRenderer:
     """Show fields in the order in which an event has them: what it is about, then what became of it."""
     return structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(),
+        colors=_has_colours(),
         exception_formatter=_harmless_traceback,
         sort_keys=False,
     )
+
+
+def _has_colours() -> bool:
+    """Whether stderr is a terminal that shows colours, and nobody has said by NO_COLOR that they want none."""
+    return sys.stderr.isatty() and environ.get("TERM") != "dumb" and not environ.get("NO_COLOR")
 
 
 def _tell_reasons_in_short(

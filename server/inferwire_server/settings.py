@@ -1,6 +1,7 @@
 """The server's settings: each declared once, for flag, environment variable, default and help.
 
-Nothing else of the server reads the environment, but for variables that are others': OpenTelemetry's, and TMPDIR.
+Nothing else of the server reads the environment, but for variables that are others': OpenTelemetry's, TMPDIR, and those
+of terminals, TERM and NO_COLOR.
 """
 
 from __future__ import annotations
