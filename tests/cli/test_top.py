@@ -124,11 +124,20 @@ class Terminal:
             self._shown += os.read(self._screen, 65536)
 
 
+IN_A_SHELL = """
+import fcntl, os, sys, termios
+
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp("sh", ["sh", "-mc", '"$0" "$@"; echo this is the shell; fg', *sys.argv[1:]])
+"""
+"""Lets a shell with the terminal run a command, say that it is there once that is suspended, and let it go on."""
+
+
 @contextmanager
-def watching(server: ServerProcess, kind: str = "xterm") -> Generator[Terminal]:
+def watching(server: ServerProcess, kind: str = "xterm", *before: str) -> Generator[Terminal]:
     screen, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 130, 0, 0))
-    command = [sys.executable, "-m", "inferwire_cli", "top", "--interval", "0.1"]
+    command = [*before, sys.executable, "-m", "inferwire_cli", "top", "--interval", "0.1"]
     environment = {**os.environ, "INFERWIRE_HTTP_ADDRESS": server.http_address, "TERM": kind}
     environment.pop("COLUMNS", None)
     process = subprocess.Popen(
@@ -172,3 +181,16 @@ def test_a_key_that_was_pressed_too_early_counts(server: ServerProcess) -> None:
     with watching(server) as terminal:
         terminal.press("q")
         assert terminal.end() == 0
+
+
+def test_a_shell_has_its_terminal_back_while_it_is_suspended(server: ServerProcess) -> None:
+    entered, left = "\x1b[?1049h", "\x1b[?1049l"
+    with watching(server, "xterm", sys.executable, "-c", IN_A_SHELL) as terminal:
+        terminal.wait_for("digits_mlp", times=2)
+        terminal.press("\x1a")
+        terminal.wait_for("this is the shell")
+        terminal.wait_for(left)
+        terminal.wait_for(entered, times=2)
+        terminal.press("q")
+        assert terminal.end() == 0
+        assert terminal.has_echo()

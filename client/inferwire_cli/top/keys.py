@@ -17,10 +17,16 @@ if sys.platform != "win32":
 Wait = Callable[[float], str]
 """Waits so many seconds for keys, and gives those that were pressed; empty if none was."""
 
+SUSPENDING = "\x1a"
+"""What Ctrl-Z is as a key: who reads it can leave the terminal as it was before `suspend`."""
+
 
 @contextmanager
 def pressed_keys() -> Generator[Wait]:
-    """Read keys as they are pressed; none on Windows, or if the input is no terminal. Ctrl-C works as ever."""
+    """Read keys as they are pressed; none on Windows, or if the input is no terminal.
+
+    Ctrl-C works as ever, and Ctrl-Z is a key.
+    """
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield _wait_without_keys
         return
@@ -29,10 +35,24 @@ def pressed_keys() -> Generator[Wait]:
     ending = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         tty.setcbreak(sys.stdin, termios.TCSANOW)  # keys that were pressed before count, too
+        _take_ctrl_z_for_a_key()
         yield _wait_for_key
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
         signal.signal(signal.SIGTERM, ending)
+
+
+def suspend() -> None:
+    """Stop as programs do on Ctrl-Z, with what runs beside this one, until the shell lets it go on."""
+    if sys.platform != "win32":
+        os.kill(0, signal.SIGTSTP)
+
+
+def _take_ctrl_z_for_a_key() -> None:
+    if sys.platform != "win32":
+        attributes = termios.tcgetattr(sys.stdin)
+        attributes[6][termios.VSUSP] = os.fpathconf(sys.stdin.fileno(), "PC_VDISABLE").to_bytes()
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, attributes)
 
 
 def _wait_for_key(seconds: float) -> str:
