@@ -325,6 +325,14 @@ def test_of_a_model_without_batching_a_slot_runs_as_many_one_by_one_as_are_soon_
     assert counts(scheduler.divide("m", a_stack(20).work)) == [7, 7, 6]
 
 
+def test_a_run_that_took_no_time_by_its_clock_says_nothing_of_how_many_are_soon_done() -> None:
+    scheduler = Scheduler(100)
+    scheduler.add_model("m", 1)
+    submitted(scheduler, a_job())
+    scheduler.report("m", 0, outcomes(1), 0.0)
+    assert counts(scheduler.divide("m", a_stack(3).work)) == [1] * 3
+
+
 def end_at_once(scheduler: Scheduler, job: Job) -> None:
     scheduler.cancel(job, CANCELLED, job.submitted_at)
 

@@ -130,7 +130,7 @@ class Lane:
         if batching is not None:
             found = split_stack(work, batching.most_stacked(work))
             return found if batching.group(found[0]) is not None else split_into_executions(work)
-        most = 1 if self.pace_s is None else max(1, int(LONGEST_TURN_S / self.pace_s))
+        most = max(1, int(LONGEST_TURN_S / self.pace_s)) if self.pace_s else 1
         return split_stack(work._replace(one_by_one=True), most)
 
     def learn(self, run: Run, outcomes: Sequence[Outcome], took_s: float) -> None:
