@@ -223,6 +223,32 @@ async def test_a_binding_ends_whose_only_job_has_waited_for_a_model_that_is_unlo
         await drained
 
 
+@dataclass
+class SwitchedOutlet:
+    """An outlet that is clogged as the test says."""
+
+    is_clogged: bool = True
+
+
+async def test_a_job_is_held_back_no_longer_than_its_caller_takes_no_answers_whatever_gave_it_its_slot() -> None:
+    async with a_rig(is_open=True) as rig:
+        terms = Terms(binding=BindingTerms(most=1, may_wait=True))
+        rig.device.add_model("bound", Opened(rig.model, ModelSlots.of(rig.model, 1)), terms)
+        loop, outlet = asyncio.get_running_loop(), SwitchedOutlet()
+        first, second = (rig.device.bind("bound", lambda _: None) for _ in range(2))
+        ends: list[asyncio.Future[Job]] = [loop.create_future() for _ in range(2)]
+        rig.device.submit(Job("bound", WORK, loop.time(), on_end=ends[0].set_result, binding=first))
+        await ends[0]
+        job = Job("bound", WORK, loop.time(), on_end=ends[1].set_result, binding=second, outlet=outlet)
+        rig.device.submit(job)
+        drained = rig.device.remove_model("bound")
+        assert job.state is JobState.QUEUED
+        outlet.is_clogged = False
+        async with asyncio.timeout(LIMIT_S):
+            assert (await ends[1]).state is JobState.FINISHED
+        await drained
+
+
 class Kept:
     """What a slot keeps for its caller, and takes long to let go of."""
 

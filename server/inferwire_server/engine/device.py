@@ -107,7 +107,6 @@ class Device:
         self._placed[model] = PlacedModel(opened, terms.batching, self._tally_of(self.name, model))
         self._scheduler.add_model(model, len(opened.slots), terms)
         self._apply(self._scheduler.wake(self._clock()))
-        self._arm_timer()
 
     def remove_model(self, model: ModelKey, error: ServingError | None = None) -> asyncio.Future[None]:
         """Take no more jobs for a model, and give a future that is done when it is freed, after its last job.
@@ -137,7 +136,6 @@ class Device:
         """Have a model that was unloaded while idle run in `opened` from now on; its waiting jobs may start."""
         self._placed[model].opened = opened
         self._apply(self._scheduler.give_slots(model, len(opened.slots), self._clock()))
-        self._arm_timer()
 
     def end_waiting(self, model: ModelKey, error: ServingError) -> None:
         """End a model's waiting jobs."""
@@ -165,8 +163,6 @@ class Device:
             self._is_gathering = True
             self._loop.call_soon(self._run_gathered)
         self._apply(effects, at_once=at_once)
-        if not job.state.is_terminal:
-            self._arm_timer()
 
     def bind(self, model: ModelKey, on_end: Callable[[Binding], Any], instead_of: Binding | None = None) -> Binding:
         """Give a caller of a model with states a slot of its own. `on_end` is called on the loop, once, at its end.
@@ -183,7 +179,6 @@ class Device:
     def release(self, binding: Binding) -> None:
         """Let a binding end with the last of its jobs; do nothing for one that has ended."""
         self._apply(self._scheduler.release(binding, self._clock()))
-        self._arm_timer()
 
     def cancel(self, job: Job, error: ServingError) -> None:
         """End a job, queued or running, for the reason given; do nothing for one that has ended."""
@@ -212,15 +207,16 @@ class Device:
         """Start the jobs that were submitted in one turn of the loop, as one inference where they may run together."""
         self._is_gathering = False
         self._apply(self._scheduler.wake(self._clock()), at_once=True)
-        self._arm_timer()
 
     def _apply(self, effects: list[Effect], *, at_once: bool = False) -> None:
-        """Carry out effects in the order in which they were decided, and then the effects that these lead to.
+        """Carry out effects in the order in which they were decided, then those that these lead to, and set the timer.
 
         With `at_once`, if there is one effect and it starts a run on the loop, the run may have ended on return.
         """
         if at_once and not self._is_applying and len(effects) == 1 and isinstance(effects[0], Start):
             self._start(effects[0], at_once=True)
+            if self._running:  # else the run has ended, and its report has set the timer
+                self._arm_timer()
             return
         self._effects.extend(effects)
         if self._is_applying:
@@ -231,6 +227,7 @@ class Device:
                 self._carry_out(self._effects.popleft())
         finally:
             self._is_applying = False
+        self._arm_timer()
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -294,7 +291,6 @@ class Device:
         running.slots.end(running.where)
         placed.count_run(run, now - running.began_at)
         self._apply(self._scheduler.report(model, number, run.outcomes, now, running.began_at))
-        self._arm_timer()
 
     def _arm_timer(self) -> None:
         wake_at = self._scheduler.next_wake
@@ -307,7 +303,6 @@ class Device:
     def _wake(self) -> None:
         self._timer = None
         self._apply(self._scheduler.wake(self._clock()))
-        self._arm_timer()
 
 
 def _tell(on_end: Callable[[T], Any] | None, ended: T) -> None:
