@@ -13,6 +13,7 @@ from threading import get_ident
 import pytest
 from structlog.testing import capture_logs
 from tests.engine.conftest import no_new_threads
+from tests.waiting import until
 
 from inferwire_proto.element_types import BY_NAME
 from inferwire_proto.errors import Code
@@ -264,6 +265,26 @@ async def test_what_waits_for_others_of_its_turn_can_be_cancelled_expire_and_los
         ends = [job.state for job in (cancelled, expired, unloaded)]
         assert ends == [JobState.CANCELLED, JobState.EXPIRED, JobState.FAILED]
         assert rig.rows == [1]
+
+
+@pytest.mark.parametrize("cancelled", [1, 2])
+async def test_what_is_cancelled_of_a_batch_as_the_job_before_it_ends_does_not_run(cancelled: int) -> None:
+    async with a_rig(Terms(batching=Batching(2))) as rig:
+        rig.gate.close()
+
+        def cancel_some(_: Job) -> None:
+            for submitted in following[:cancelled]:
+                rig.device.cancel(submitted[0], NOT_WANTED)
+
+        for _ in range(2):
+            rig.device.submit(Job("m", Work((ROW,), (0,)), rig.now, on_end=cancel_some))
+        following = [rig.submit(Work((ROW,), (0,))) for _ in range(2)]
+        await asyncio.to_thread(rig.gate.wait_held, 2)
+        rig.gate.open()
+        ends = [(await end).state for _, end in following]
+        assert ends == [JobState.CANCELLED] * cancelled + [JobState.FINISHED] * (2 - cancelled)
+        await until(lambda: rig.device.occupancy == Occupancy(0, 2, 0))
+        assert rig.rows == [1] * (4 - cancelled)
 
 
 async def test_a_job_cancelled_before_its_turn_does_not_run() -> None:

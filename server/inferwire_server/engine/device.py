@@ -269,7 +269,8 @@ class Device:
         for _ in range(executions if one_by_one else 1):
             placed.tally.begin_run(1 if one_by_one else executions)
         slots = placed.slots
-        slot, where = slots.choose(number, [job.work for job in jobs])
+        # Whoever was told of an end may have cancelled some of them since: these have no inputs any more.
+        slot, where = slots.choose(number, [job.work for job in jobs if job.error is None])
         if placed.is_on_loop is not (where is LOOP):
             placed.is_on_loop = where is LOOP
             self._scheduler.set_brief(model, placed.is_on_loop)

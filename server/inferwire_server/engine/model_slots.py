@@ -60,7 +60,7 @@ class ModelSlots:
     def choose(self, number: int, works: Sequence[Work]) -> tuple[Slot, Where]:
         """Choose the slot for work that was scheduled for this slot number, and what runs it: the loop or a thread."""
         brief = self.brief
-        if brief is None:
+        if brief is None or not works:
             return self[number], THREAD
         for work in works:
             if work.is_profiled:
