@@ -48,11 +48,11 @@ CLIENT_LAYERS = tuple(
 """The client's folders and modules from the lowest to the highest."""
 SERVER_FOLDERS = {
     "core": "",
-    "host": "core seldom",
+    "host": "core seldom to_the_end",
     "open_inference": "core",
     "engine": "core bugs call_threads",
     "openvino_backend": "core engine.backend",
-    "repository": "core engine open_inference",
+    "repository": "core engine open_inference to_the_end",
     "metrics": "core host engine repository gil_thread tallies",
     "service": "core host engine repository call_threads gil_thread seldom tallies",
     "transport": "core bugs seldom",
@@ -66,7 +66,8 @@ SERVER_FOLDERS = {
         "core service transport transport.http2 transport.oip transport.v1 transport.session open_inference"
     ),
     "transport.relay": (
-        "core service transport transport.http transport.session transport.rpc open_inference gil_thread crew seldom"
+        "core service transport transport.http transport.session transport.rpc open_inference gil_thread crew seldom "
+        "to_the_end"
     ),
     "workers": "host process settings crew log_lines",
 }

@@ -7,5 +7,5 @@
   `composition` all behind the `sockets`. `settings` are the flags, and `from_settings` what each part is told of them;
   `renewals` are files read again meanwhile, `stop` is how the end is asked for, and `crew` who the workers are.
 - What operators see: `metrics`, and `tallies` for them; `traces`; `logs`, with `log_options` and `log_lines`.
-- What several of them use: `errors`, `bugs`, `call_threads`, `gil_thread` and `seldom`.
+- What several of them use: `errors`, `bugs`, `call_threads`, `gil_thread`, `seldom` and `to_the_end`.
 """

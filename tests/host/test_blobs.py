@@ -488,6 +488,21 @@ async def test_links_that_nobody_waits_for_any_more_are_removed_once_they_are_th
     assert files_of(roomy) == []
 
 
+async def test_links_that_cannot_be_made_for_who_has_gone_are_no_error_of_the_loop(
+    roomy: BlobStore, threads: BusyThreads
+) -> None:
+    errors: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    model = await put(roomy)
+    (folder_of(roomy) / model.hex()).unlink()
+    threads.occupy()
+    await given_up(linked(roomy, {"a": model}))
+    threads.leave()
+    await cleared(roomy)
+    gc.collect()
+    assert errors == []
+
+
 async def test_who_goes_while_there_is_no_room_for_links_holds_nothing(blobs: BlobStore, threads: BusyThreads) -> None:
     await put(blobs)
     async with blobs.linked({"a": DIGEST}):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 from errno import EMFILE, ESTALE
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.repository.rig import a_rig, settled
+from tests.waiting import until
 
 from inferwire_proto.errors import Code
 from inferwire_server.core.scheduling.job import JobState
@@ -115,6 +118,22 @@ async def test_a_load_goes_on_when_its_caller_has_gone(tmp_path: Path) -> None:
             await loading
         rig.backend.gate.open()
         await settled(rig, {"m/1": "ready"})
+
+
+async def test_a_load_that_fails_when_its_caller_has_gone_is_no_error_of_the_loop(tmp_path: Path) -> None:
+    async with a_rig(tmp_path) as rig:
+        errors: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        rig.write("m", "broken")
+        rig.backend.gate.close()
+        loading = asyncio.ensure_future(rig.loader.load("m"))
+        await asyncio.to_thread(rig.backend.gate.wait_held, 1)
+        loading.cancel()
+        rig.backend.gate.open()
+        await settled(rig, {"m/1": "failed"})
+        await until(lambda: repr(rig.loader) == "<Loader: 0 changes>")
+        gc.collect()
+        assert errors == []
 
 
 async def test_an_unload_that_waits_its_turn_is_done_when_its_caller_has_gone(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.core.taken import Taken
 from inferwire_server.errors import ServingError, invalid_input
 from inferwire_server.host.blob_folder import BlobFolder, DiskFault, on_disk
+from inferwire_server.to_the_end import to_the_end
 
 
 class _Digest(Protocol):
@@ -127,7 +128,7 @@ class BlobStore:
         linking = self._begin(partial(self._link, folder, files))
         try:
             with self._folder.logging_faults():
-                await asyncio.shield(linking)
+                await to_the_end(linking)
             yield folder
         finally:
             if linking.done():

@@ -26,6 +26,7 @@ from inferwire_server.repository.catalogue import Catalogue, Served
 from inferwire_server.repository.entries import Entry, Fingerprint
 from inferwire_server.repository.listing import Overrides
 from inferwire_server.repository.version_loads import VersionLoads
+from inferwire_server.to_the_end import to_the_end
 
 log = structlog.stdlib.get_logger()
 
@@ -300,7 +301,7 @@ class Loader:
         task.add_done_callback(self._unloads.pop)
 
     async def _own(self, change: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.shield(self._start(change))
+        return await to_the_end(self._start(change))
 
     def _start(self, change: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(change)

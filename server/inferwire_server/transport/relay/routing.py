@@ -12,6 +12,7 @@ from inferwire_proto.errors import Code
 from inferwire_server.crew import Crew
 from inferwire_server.errors import ServingError
 from inferwire_server.gil_thread import GilThread
+from inferwire_server.to_the_end import to_the_end
 from inferwire_server.transport.relay.audiences import Audience, Everywhere, Reach, Summed
 from inferwire_server.transport.relay.other_workers import OtherWorkers
 from inferwire_server.transport.relay.sums import Sum
@@ -113,8 +114,8 @@ class Routing:
         self._other_workers.require_all()
         change = asyncio.ensure_future(self._change(kind, call))
         self._changes.add(change)
-        change.add_done_callback(self._changed)
-        return await asyncio.shield(change)
+        change.add_done_callback(self._changes.discard)
+        return await to_the_end(change)
 
     async def _change(self, kind: Everywhere, call: RelayedCall[A]) -> A:
         """Have a call answered by all workers: one change of a kind after the other, and each to its end.
@@ -125,12 +126,6 @@ class Routing:
             own = await call.here()
             await self._other_workers.each(lambda worker: call.at(worker, alone=True))
             return own
-
-    def _changed(self, change: asyncio.Future[Any]) -> None:
-        self._changes.discard(change)
-        if not change.cancelled():
-            # A caller that still waits gets the exception. If it has left, asyncio is not to complain of that.
-            change.exception()
 
 
 @asynccontextmanager
