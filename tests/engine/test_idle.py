@@ -51,6 +51,32 @@ async def test_a_keeper_that_failed_is_asked_again() -> None:
     assert keeper.asked == 2
 
 
+class Watcher(TroubledKeeper):
+    """A keeper that lets a model go whenever it is asked."""
+
+    async def may_unload(self, model: Model) -> bool:
+        return True
+
+
+async def test_a_job_submitted_as_a_load_fails_has_the_model_loaded_once_more() -> None:
+    models, keeper = {"m": FakeModel(echo_spec("m"))}, Watcher()
+    submission = Submission(Work((Tensor(BY_NAME["f32"], (1, 4), bytes(16)),), (0,)))
+    with capture_logs():
+        async with Engine(FakeBackend(models), QueueOptions(), Tallies().of) as engine, asyncio.timeout(LIMIT_S):
+            options = ModelOptions("m", idle_unload_s=0.001)
+            model = await engine.load(Source(Path("m.xml")), options, keeper=keeper)
+            await keeper.has_unloaded.wait()
+            gone = models.pop("m")
+            end: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+
+            def try_again(_: Job) -> None:
+                models["m"] = gone
+                engine.submit(model, submission, end.set_result)
+
+            engine.submit(model, submission, try_again)
+            assert (await end).error is None
+
+
 @pytest.mark.parametrize("fails", [False, True])
 async def test_each_line_of_the_log_says_of_which_version_it_is(fails: bool) -> None:
     models = {"m": FakeModel(echo_spec("m"))}

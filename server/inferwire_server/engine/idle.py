@@ -132,17 +132,22 @@ class Idleness:
         self._keeper.unloaded(self._model, f"no job for {self._limit_s:g} s; the next one loads it again")
 
     async def _load_again(self) -> None:
+        opened = await self._opened_or_why_not()
+        # First: whoever is told of an end may submit a job, for which the model is loaded once more.
+        self._loading = None
+        if isinstance(opened, Opened):
+            self._take(opened)
+        else:
+            self._stay_unloaded(opened)
+
+    async def _opened_or_why_not(self) -> Opened | str:
         try:
-            opened = await self._threads.run(self._reopen_alike)
+            return await self._threads.run(self._reopen_alike)
         except ServingError as error:
-            self._stay_unloaded(error.message)
+            return error.message
         except Exception as error:
             log.exception("model failed", model=self._model.name, version=self._model.version)
-            self._stay_unloaded(f"{type(error).__name__}: {error}")
-        else:
-            self._take(opened)
-        finally:
-            self._loading = None
+            return f"{type(error).__name__}: {error}"
 
     def _reopen_alike(self) -> Opened:
         opened = self._reopen()
