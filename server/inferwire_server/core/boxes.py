@@ -36,7 +36,7 @@ def view(tensor: Tensor, box: Box) -> Tensor:
     Raises:
         ServingError: INVALID_INPUT if the box is not within the tensor, or its elements are not whole bytes.
     """
-    part = _part(_array(tensor, tensor.data), tensor, box)
+    part = _part(_array(tensor), tensor, box)
     return Tensor(tensor.element_type, box.shape, _bytes_of(part) if part.flags.c_contiguous else part.data)
 
 
@@ -55,7 +55,7 @@ def paste(tensor: Tensor, box: Box, part: Tensor) -> Tensor:
     Raises:
         ServingError: INVALID_INPUT as `view`, or if the part does not fit the box.
     """
-    kept = _array(tensor, tensor.data)
+    kept = _array(tensor)
     _part(kept, tensor, box)
     if part.shape != box.shape or part.element_type is not tensor.element_type:
         raise invalid_input(
@@ -63,14 +63,14 @@ def paste(tensor: Tensor, box: Box, part: Tensor) -> Tensor:
             f"expected {describe(tensor.element_type, box.shape)} for the box {box}"
         )
     whole = kept.copy()
-    _part(whole, tensor, box)[...] = _array(part, part.data)
+    _part(whole, tensor, box)[...] = _array(part)
     return tensor._replace(data=_bytes_of(whole))
 
 
-def _array(tensor: Tensor, data: bytes | memoryview) -> np.ndarray[Any, Any]:
+def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
     if tensor.element_type.is_string or tensor.element_type.is_packed:
         raise invalid_input(f"a tensor of type {tensor.element_type.name} has no boxes, expected one of whole bytes")
-    return np.frombuffer(data, tensor.element_type.storage_dtype).reshape(tensor.shape)
+    return np.frombuffer(tensor.data, tensor.element_type.storage_dtype).reshape(tensor.shape)
 
 
 def _bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
