@@ -90,7 +90,9 @@ class Bindings:
     def bind(self, on_end: Callable[[Binding], Any], now: float, instead_of: Binding | None = None) -> Binding:
         """Give a caller a slot, or have it wait for one. The binding keeps `on_end`, which the engine calls.
 
-        One `instead_of` another of the caller's, which has been released or is next, comes to its slot before others.
+        With `instead_of` it takes the place of another binding of the same caller, which has been released or is about
+        to be. Where that one waits, it waits there; where that one has a slot, it waits before all others, unless there
+        is a slot for it at once and that one still has jobs.
 
         Raises:
             ServingError: QUEUE_FULL if as many are bound as may be, and no more may wait.

@@ -140,7 +140,7 @@ class Scheduler:
     ) -> Binding:
         """Give a caller of a model with states a slot of its own, or have it wait for one.
 
-        One `instead_of` another of the caller's, which has been released or is next, comes to its slot before others.
+        With `instead_of` it takes the place of another binding of the same caller: `Bindings.bind` says which.
 
         Raises:
             ServingError: QUEUE_FULL if no more may be bound; MODEL_NOT_READY if the model is being removed or is gone.
