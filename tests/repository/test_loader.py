@@ -6,6 +6,7 @@ import asyncio
 import threading
 from pathlib import Path
 
+import pytest
 from tests.repository.rig import a_rig
 
 from inferwire_proto.element_types import BY_NAME
@@ -117,6 +118,16 @@ async def test_a_model_warms_up_in_every_slot_before_it_is_ready(tmp_path: Path)
         await loading
         assert rig.states() == {"m/1": "ready"}
         assert rig.backend.ran == [Tensor(BY_NAME["f32"], (2, 4), bytes(32))] * 2
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("shape", ["[2147483647, 4]", "[2147483647, 2147483647]"], ids=["here", "anywhere"])
+async def test_a_warm_up_on_more_than_there_is_room_for_fails_with_the_setting(tmp_path: Path, shape: str) -> None:
+    async with a_rig(tmp_path, "m") as rig:
+        (tmp_path / "m/inferwire.toml").write_text(f"[warm_up]\nx = {shape}")
+        await rig.loader.sync()
+        reason = f'm/inferwire.toml: warm_up is {{"x": {shape}}}: there is no memory for zeros of these shapes'
+        assert rig.refusal("m") == (Code.MODEL_FAILED, f"failed to load 'm' version 1: {reason}")
 
 
 async def test_a_model_that_does_not_warm_up_has_failed(tmp_path: Path) -> None:

@@ -77,6 +77,8 @@ def _warm_up(opened: Opened, shapes: Mapping[str, tuple[int, ...]]) -> None:
             opened.slots.brief.try_out(inputs, outputs)
     except ServingError as error:
         raise UnfitSetting(["warm_up"], f"it does not warm up: {error.message}") from error
+    except (MemoryError, OverflowError) as error:
+        raise UnfitSetting(["warm_up"], "there is no memory for zeros of these shapes") from error
 
 
 def _taking_pictures(opened: Opened, pictures: Mapping[str, Pictures]) -> Opened:
