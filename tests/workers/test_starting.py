@@ -15,7 +15,7 @@ from inferwire_server.crew import Crew
 from inferwire_server.engine.fake_backend import FakeBackend, FakeModel, echo_spec
 from inferwire_server.server import serve
 from inferwire_server.settings import Settings
-from inferwire_server.workers.followers import Followers
+from inferwire_server.workers.followers import Followers, WorkerEnded
 from inferwire_server.workers.processes import Workers
 from inferwire_server.workers.role import Alone
 
@@ -50,6 +50,14 @@ async def test_a_follower_that_is_told_to_stop_neither_loads_to_the_end_nor_open
             assert not (await serving).has_stopped, "it is to end without the load, which goes on"
     finally:
         backend.may_end.set()
+
+
+async def test_a_follower_is_told_more_than_goes_through_a_pipe_at_once() -> None:
+    twice = Settings(models=("m=a", "m=a"), server_name="long " * 20_000)
+    async with Followers(Workers(Crew.of(2), frozenset({0})), 0.0) as followers, asyncio.timeout(LIMIT_S):
+        followers.begin(twice)
+        with pytest.raises(WorkerEnded, match=r"^worker 2 has ended with exit code 1$"):
+            await followers.until_one_ends()
 
 
 async def test_one_that_cannot_be_started_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,17 +28,32 @@ log = structlog.stdlib.get_logger()
 
 def main() -> None:
     """Follow orders until the lead says that it is time to stop, or is gone."""
+    told = sys.stdin.fileno()
     try:
-        # Unbuffered: what the lead says after its orders is not to be read with them.
-        with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as told:
-            orders: Orders = pickle.load(told)  # noqa: S301 - only the process that started this one can send them
-    except (EOFError, pickle.UnpicklingError):  # the lead is gone, or ends before it has given any
+        size = int.from_bytes(_read(told, followers.SIZE_BYTES))
+        orders: Orders = pickle.loads(_read(told, size))  # noqa: S301 - only the process that started this one sends any
+    except EOFError:  # the lead is gone, or ends before it has given any
         return
     # Standard output is the way to the lead: whatever else is written there goes to standard error.
     report = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    lead = _Lead(sys.stdin.fileno(), report)
+    lead = _Lead(told, report)
     run_worker(orders.settings, orders.workers, lead)
+
+
+def _read(told: int, size: int) -> bytes:
+    """Read so many bytes, and none of what the lead says after them.
+
+    Raises:
+        EOFError: If it says no more.
+    """
+    content = b""
+    while len(content) < size:
+        read = os.read(told, size - len(content))
+        if not read:
+            raise EOFError
+        content += read
+    return content
 
 
 class _Lead:

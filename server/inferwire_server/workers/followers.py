@@ -30,6 +30,9 @@ READY, HERE = b"ready\n", b"here\n"
 WORK, ASK, STOP = b"w", b"a", b"s"
 """What a follower is told after its orders, a byte each: that all are ready, to say that it is there, and to end."""
 
+SIZE_BYTES = 8
+"""How many bytes say before its orders how many these have: a pipe may give less at once."""
+
 _MARGIN_S = 10.0
 """How much longer than its grace a follower may take to end."""
 
@@ -131,7 +134,8 @@ class Followers:
         self._have_orders = True
         for follower in self._followers:
             workers = replace(self._workers, crew=replace(self._workers.crew, index=follower.index))
-            follower.tell(pickle.dumps(Orders(settings, workers)))
+            orders = pickle.dumps(Orders(settings, workers))
+            follower.tell(len(orders).to_bytes(SIZE_BYTES) + orders)
 
     async def are_ready(self) -> None:
         """Wait until all accept callers. `attend` has to run meanwhile: it listens to what they say.
