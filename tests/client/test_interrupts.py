@@ -60,6 +60,24 @@ def test_an_inference_can_be_interrupted_anywhere(
     assert steps > 20
 
 
+def test_a_cancel_can_be_interrupted_anywhere(
+    transport: FakeTransport, request_: ov.InferRequest, finish: Finish
+) -> None:
+    steps = 0
+    while True:
+        request_.start_async(ONES)
+        with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
+            request_.cancel()
+        if not transport.executions[-1].is_cancelled:
+            finish(transport.executions[-1])
+        with suppress(ov.Cancelled):
+            assert request_.wait_for(0)
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 5
+
+
 def test_where_the_taking_of_an_answer_was_interrupted_that_it_is_delivered_again_ends_the_inference(
     transport: FakeTransport, request_: ov.InferRequest, finish: Finish
 ) -> None:
@@ -186,6 +204,24 @@ def test_a_start_in_a_queue_can_be_interrupted_anywhere(
         transport.executions.clear()
         steps += 1
     assert steps > 20
+
+
+def test_the_cancel_of_a_queues_job_can_be_interrupted_anywhere(
+    transport: FakeTransport, compiled: ov.CompiledModel, finish: Finish
+) -> None:
+    steps = 0
+    while True:
+        queue = ov.AsyncInferQueue(compiled, 1)
+        queue.start_async(ONES)
+        with suppress(KeyboardInterrupt), Interrupt(KeyboardInterrupt, steps, is_answered=True) as interrupt:
+            queue[0].cancel()
+        if not transport.executions[-1].is_cancelled:
+            finish(transport.executions[-1])
+        assert queue.is_ready(), f"after {steps} steps nobody can infer"
+        if interrupt.is_due:
+            break
+        steps += 1
+    assert steps > 10
 
 
 @pytest.mark.parametrize("is_answered", [False, True])

@@ -238,9 +238,19 @@ class RequestRuns:
 
     def cancel(self) -> None:
         """Give up the execution that runs, if one does."""
-        run = self._state.cancel()
-        if run is not None:
-            run.conclude()
+        run, error = self._state.current, Cancelled(CANCELLED)
+        if run is None:
+            return
+        try:
+            if self._state.cancel(run, error):
+                run.conclude()
+        except BaseException:
+            # No answer ends it any more.
+            if run.error is error:
+                run.stop()
+                run.conclude()
+                run.give_back()
+            raise
 
     def _bind_callback(self, run: Run, userdata: Any) -> None:
         """Have an execution call back with this userdata, or with what was given before."""

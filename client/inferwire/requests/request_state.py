@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
-from inferwire.errors import Cancelled
 from inferwire.requests.run import Run
 from inferwire.transport.executions import Outcome, OutputBytes
 
@@ -92,15 +91,14 @@ class RequestState:
         with self.lock:
             self._drop(run, error)
 
-    def cancel(self) -> Run | None:
-        """Give up the execution that runs and return it; None if none runs, or its answer is here already."""
+    def cancel(self, run: Run, error: RuntimeError) -> bool:
+        """Give up an execution that runs; return False if it does not, or its answer is here already."""
         with self.lock:
-            run = self.current
-            if run is None or self.busy_with is not run or run.answer is not None:
-                return None
-            self._drop(run, Cancelled(CANCELLED))
+            if self.busy_with is not run or run.answer is not None:
+                return False
+            self._drop(run, error)
         run.stop()
-        return run
+        return True
 
     def give_up(self, run: Run, error: RuntimeError) -> bool:
         """Make the request idle again, whatever `run` was doing; return False if `run` does not have the request.
