@@ -13,6 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
+import inferwire
 from inferwire.transport.timeouts import Timeouts
 from inferwire_cli.server_process import ServerProcess, running_server
 from inferwire_server.openvino_backend.backend import SPARE_SLOTS
@@ -204,6 +205,19 @@ def test_every_page_knows_how_many_slots_a_model_has() -> None:
             "server/inferwire_server/settings.py",
         )
     }
+
+
+def test_the_page_on_the_client_says_what_each_error_means() -> None:
+    offered = {
+        name
+        for name in inferwire.__all__
+        if isinstance(kind := getattr(inferwire, name), type) and issubclass(kind, inferwire.InferwireError)
+    }
+    (table,) = re.findall(
+        r"^\| exception \|.*?\n\n", (ROOT / "docs/python-client.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    told = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]*)\| ", table, re.MULTILINE)))
+    assert sorted(told) == sorted(offered - {"InferwireError"})
 
 
 def test_the_page_says_how_many_regions_of_shared_memory_there_may_be() -> None:

@@ -18,7 +18,6 @@ from inferwire.errors import (
     InferwireError,
     InternalError,
     InvalidInput,
-    JobNotFound,
     ModelFailed,
     ModelNotFound,
     ModelNotReady,
@@ -32,7 +31,6 @@ from inferwire.errors import (
     TooLarge,
     Unauthenticated,
     Unimplemented,
-    UnsupportedEncoding,
     UnsupportedType,
 )
 from inferwire.graph.nodes import Input, Node
@@ -80,7 +78,6 @@ __all__ = [
     "Input",
     "InternalError",
     "InvalidInput",
-    "JobNotFound",
     "Layout",
     "Model",
     "ModelFailed",
@@ -115,7 +112,6 @@ __all__ = [
     "Type",
     "Unauthenticated",
     "Unimplemented",
-    "UnsupportedEncoding",
     "UnsupportedType",
     "VariableState",
     "Version",

@@ -88,7 +88,7 @@ class UnsupportedEncoding(InferwireError):
 
 
 class SessionExpired(InferwireError):
-    """What the session held on the server is gone; the next call opens a new one."""
+    """The server that a call came to does not have this client's session; the next call opens a new one."""
 
     code = Code.SESSION_EXPIRED
 

@@ -43,7 +43,8 @@ def test_an_unknown_session_says_how_to_open_one(resume: bool) -> None:
         sessions.attach("gone", "alice") if resume else sessions.get("gone")
     assert caught.value.code is Code.SESSION_EXPIRED
     assert caught.value.message == (
-        "session 'gone' is not open here: its connection ended too long ago, or the server has restarted"
+        "session 'gone' is not open here: its connection ended too long ago, the server has restarted, "
+        "or what balances calls between client and server has sent this one to another server"
     )
     assert len(sessions) == 0
 

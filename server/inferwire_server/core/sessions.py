@@ -41,7 +41,8 @@ def session_expired(session_id: str) -> ServingError:
     """Say that a session is not there, or no longer."""
     return ServingError(
         Code.SESSION_EXPIRED,
-        f"session '{session_id}' is not open here: its connection ended too long ago, or the server has restarted",
+        f"session '{session_id}' is not open here: its connection ended too long ago, the server has restarted, "
+        "or what balances calls between client and server has sent this one to another server",
     )
 
 
