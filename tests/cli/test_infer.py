@@ -142,7 +142,7 @@ def test_labels_of_ones_own_come_first(run: Run, digits: Path, tmp_path: Path) -
     [
         (("nobody", "-i", "1"), 1, "'nobody' is not found; there are 'broken', 'digits_mlp', 'efficientnet_lite0'"),
         (("broken", "-i", "1"), 1, "failed to load 'broken' version 1: Unable to read the model"),
-        (("digits_mlp",), 2, "takes 'pixels' f32[?,64]: give 'pixels' f32[?,64] with -i"),
+        (("digits_mlp",), 2, "model 'digits_mlp' needs 'pixels' f32[?,64]; inputs are given with -i"),
         (("digits_mlp", "-i", "nope"), 1, "input 'pixels' is nope, expected a file that exists, or JSON"),
         (("digits_mlp", "-i", "[1, 2]"), 1, "input 'pixels' has shape [2], expected [?,64]"),
         (("digits_mlp", "-i", '["a"]'), 1, "input 'pixels' has a string at position 0, expected a number"),

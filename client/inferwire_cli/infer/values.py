@@ -110,7 +110,7 @@ def require_all(values: Mapping[int, Array], ports: Sequence[PortDescription], m
     """
     missing = [port for at, port in enumerate(ports) if at not in values]
     if missing:
-        raise MisuseError(f"model '{model}' takes {described(ports)}: give {described(missing)} with -i")
+        raise MisuseError(f"model '{model}' needs {described(missing)}; inputs are given with -i")
 
 
 def described(ports: Sequence[PortDescription]) -> str:
