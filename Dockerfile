@@ -1,10 +1,14 @@
-# An image of the server. It does not run as root, writes only to /tmp, and expects the models at /models.
+# An image of the server. It does not run as root, writes only to /tmp (and /cache, if told to), and expects the models at
+# /models.
 #
 #   docker build --tag inferwire .
 #   docker run --read-only --tmpfs /tmp:size=1g --stop-timeout 40 --volume "$PWD/deploy/models:/models:ro" \
 #       --publish 127.0.0.1:8000:8000 --publish 127.0.0.1:8001:8001 inferwire
 #
 # Without a time, `docker stop` waits for ten seconds, and kills a server that lets running work finish (--grace-s, 30).
+#
+# With `--volume inferwire-cache:/cache`, and `--cache-dir /cache` after the image's name, it keeps compiled models and
+# starts faster. What else to know of what is mounted is in docs/containers.md.
 #
 # Podman keeps the health check only with `podman build --format docker`.
 #
@@ -76,6 +80,10 @@ FROM ${PYTHON_IMAGE}
 # each health check would compile anew what they import of it, a second or two of a core and a third of one.
 RUN python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash -x /site-packages/ \
     "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
+
+# A new volume gets the owner and the mode of the folder that it is mounted over. Where there is none, it is root's, and
+# the server could keep nothing there. Users of any number are in group 0 where a platform chooses them, as OpenShift.
+RUN mkdir --mode 770 /cache && chown 10001:0 /cache
 
 COPY --from=packages /opt/inferwire /opt/inferwire
 COPY --from=build /build /opt/inferwire

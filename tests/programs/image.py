@@ -40,7 +40,7 @@ def measure() -> tuple[bool, str] | None:
             wrong = _wrong(engine, name)
     finally:
         _said(engine, "rmi", TAG)
-    return not wrong, "\n".join(wrong) or f"{engine}: health, inference, bytecode, what it writes, its end"
+    return not wrong, "\n".join(wrong) or f"{engine}: health, inference, bytecode, cache, what it writes, its end"
 
 
 def _answers(engine: str) -> bool:
@@ -54,12 +54,13 @@ def _answers(engine: str) -> bool:
 def _container(engine: str) -> Generator[str]:
     """Run the image with less than it is given by default."""
     may = ("--read-only", "--tmpfs", "/tmp:size=1g", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
-    has = ("--user", "12345:0", "--volume", f"{MODELS}:/models:ro", "--publish", "127.0.0.1::8001")
-    name = _said(engine, "run", "--detach", *may, *has, TAG)
+    has = ("--user", "12345:0", "--publish", "127.0.0.1::8001")
+    mounts = ("--volume", f"{MODELS}:/models:ro", "--volume", "/cache")
+    name = _said(engine, "run", "--detach", *may, *has, *mounts, TAG, "--cache-dir", "/cache")
     try:
         yield name
     finally:
-        _said(engine, "rm", "--force", name)
+        _said(engine, "rm", "--force", "--volumes", name)
 
 
 def _wrong(engine: str, name: str) -> list[str]:
@@ -76,6 +77,8 @@ def _wrong(engine: str, name: str) -> list[str]:
         wrong.append("gives other numbers than openvino")
     if uncompiled := _said(engine, "exec", name, "python3", "-c", UNCOMPILED):
         wrong.append(f"compiles at each start: {uncompiled}")
+    if not _said(engine, "exec", name, "ls", "/cache"):
+        wrong.append("keeps no compiled models in a new volume")
     if left := _said(engine, "exec", name, "ls", "-A", "/tmp"):
         wrong.append(f"has written {left}")
     _said(engine, "stop", "-t", "40", name)
