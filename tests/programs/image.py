@@ -39,7 +39,7 @@ def measure() -> tuple[bool, str] | None:
         with _container(engine) as name:
             wrong = _wrong(engine, name)
     finally:
-        _said(engine, "rmi", TAG)
+        _said(engine, "rmi", "--force", TAG)
     return not wrong, "\n".join(wrong) or f"{engine}: health, inference, bytecode, cache, what it writes, its end"
 
 
