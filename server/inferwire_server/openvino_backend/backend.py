@@ -45,6 +45,7 @@ from inferwire_server.openvino_backend.screening.states import refuse_narrow_sta
 from inferwire_server.openvino_backend.slots import OpenVinoSlot
 from inferwire_server.openvino_backend.sources import read_model, read_to_run, renewal
 from inferwire_server.openvino_backend.specs import compiled_states_of, imported_spec, read_spec, spec_of, texts
+from inferwire_server.openvino_backend.text_inputs import text_inputs_of
 
 log = structlog.stdlib.get_logger()
 
@@ -185,7 +186,7 @@ class OpenVinoBackend:
         # Listing states takes a request, which takes memory if the model is large: none is made where there are none.
         states = compiled_states_of(compiled) if model.get_variables() else ()
         spec = spec_of(options.name or model.friendly_name, compiled, states, names)
-        graphs = Graphs(compiled, again, empty_inputs, pairs_of(model) if states else ())
+        graphs = Graphs(compiled, again, empty_inputs, pairs_of(model) if states else (), text_inputs_of(model))
         spec = replace(spec, rt_info=texts(model.get_rt_info()))
         return OpenVinoModel(graphs, spec, brief, device if source.by_settings else "")
 

@@ -14,11 +14,12 @@ def nodes(model: Any) -> Iterator[Any]:
     """Give all nodes, each behind those that it takes something from, those in bodies of branches and loops, too."""
     for node in model.get_ordered_ops():
         yield node
-        for body in _bodies(node):
+        for body in bodies(node):
             yield from nodes(body)
 
 
-def _bodies(node: Any) -> tuple[Any, ...]:
+def bodies(node: Any) -> tuple[Any, ...]:
+    """Give the graphs within a branch or a loop."""
     kind = node.get_type_name()
     if kind == "If":
         return node.get_then_body(), node.get_else_body()

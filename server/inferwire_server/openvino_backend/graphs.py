@@ -82,6 +82,7 @@ class Graphs:
         empty_inputs: Refuses inputs without elements that the model cannot take; None if it takes none, or its graph is
             not known.
         attention_states: The keys and values that attention keeps in states, as far as they are known.
+        text_inputs: The positions of the inputs that have to be UTF-8, as far as they are known.
     """
 
     def __init__(
@@ -90,10 +91,12 @@ class Graphs:
         renew: Callable[[ov.CompiledModel], ov.CompiledModel],
         empty_inputs: EmptyInputs | None = None,
         attention_states: Pairs = (),
+        text_inputs: frozenset[int] = frozenset(),
     ) -> None:
         self.current = Graph(compiled)
         self.empty_inputs = empty_inputs
         self.attention_states = attention_states
+        self.text_inputs = text_inputs
         self.failures = Failures()
         self._renew = renew
         self.renewing = Lock()

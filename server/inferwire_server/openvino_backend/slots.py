@@ -35,6 +35,7 @@ class OpenVinoSlot:
         self._keeps_states = keeps_states
         self._resets_states = bool(spec.states) and not keeps_states
         self._prefixes = [spec.prefix_of(index) for index in range(len(spec.inputs))]
+        self._are_texts = [index in graphs.text_inputs for index in range(len(spec.inputs))]
         self._use(graphs.current, graphs.current.create_request())
 
     def _use(self, graph: Graph, request: ov.InferRequest) -> None:
@@ -160,7 +161,7 @@ class OpenVinoSlot:
         return given
 
     def _run(self, inputs: Sequence[Tensor], outputs: Sequence[int], transforms: Transforms) -> tuple[Tensor, ...]:
-        views = list(map(to_runtime, inputs, self._prefixes))
+        views = list(map(to_runtime, inputs, self._prefixes, self._are_texts))
         try:
             for index, view in enumerate(views):
                 self._request.set_input_tensor(index, view)

@@ -22,12 +22,13 @@ _READ_AT_ONCE = 64
 """How many strings are read from OpenVINO in one array. How long they are is not known before."""
 
 
-def to_runtime(tensor: Tensor, prefix: str = "the tensor") -> ov.Tensor:
+def to_runtime(tensor: Tensor, prefix: str = "the tensor", is_text: bool = False) -> ov.Tensor:
     """View a tensor's bytes as OpenVINO's, copying only strings and misaligned bytes.
 
     Raises:
         ServingError: INVALID_INPUT with a sentence that starts with `prefix`, for bytes that are no strings or
-            booleans, if nobody has looked at them before, and for strings that OpenVINO would not get whole.
+            booleans, if nobody has looked at them before, for strings that OpenVINO would not get whole, and for those
+            of a text that are not UTF-8.
     """
     runtime_type = getattr(ov.Type, tensor.element_type.name)
     shape = list(tensor.shape)
@@ -35,6 +36,8 @@ def to_runtime(tensor: Tensor, prefix: str = "the tensor") -> ov.Tensor:
         # OpenVINO makes as many strings as the shape says at once: first make sure that they are there.
         values = list(strings_of(prefix, tensor))
         _check_ends(prefix, values)
+        if is_text:
+            _check_encoding(prefix, values)
         return _filled(values, shape)
     if is_left_to_slot(tensor):
         check_content(prefix, tensor)
@@ -73,6 +76,18 @@ def _check_ends(prefix: str, values: Sequence[bytes]) -> None:
     for index, value in enumerate(values):
         if value.endswith(b"\0"):
             raise invalid_input(f"{prefix}: string {index} ends in a NUL byte, which OpenVINO's Python would drop")
+
+
+def _check_encoding(prefix: str, values: Sequence[bytes]) -> None:
+    """Refuse strings that are not UTF-8."""
+    for index, value in enumerate(values):
+        try:
+            value.decode()
+        except UnicodeDecodeError as error:
+            raise invalid_input(
+                f"{prefix}: string {index} is not UTF-8, as the model's regular expressions need it: {error.reason} "
+                f"at byte {error.start}"
+            ) from error
 
 
 def _filled(values: Sequence[bytes], shape: Sequence[int]) -> ov.Tensor:
