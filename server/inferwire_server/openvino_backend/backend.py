@@ -80,6 +80,9 @@ class OpenVinoBackend:
     def __init__(
         self, extensions: Sequence[Path] = (), tokenizers: Path | None = None, threads: int | None = None
     ) -> None:
+        # OpenVINO's Python imports numpy in the midst of what it does once, and other threads run meanwhile. One that
+        # comes there too would wait with Python's lock held, and all would stand still: this is before there are any.
+        ov.Type.f32.to_dtype()
         self._core = ov.Core()
         for library in extensions:
             _add_extension(self._core, library)
