@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 from tests.transport.rpc.raw_peer import PATH, RawPeer, framed
-from tests.waiting import a_turn, until
+from tests.transport.served_methods import served_methods
+from tests.waiting import LIMIT_S, a_turn, until
 
 from inferwire_proto.element_types import BY_NAME
-from inferwire_proto.inferwire.v1 import inference_pb2, tensors_pb2, types_pb2
+from inferwire_proto.inferwire.v1 import inference_pb2, models_pb2, tensors_pb2, types_pb2
 from inferwire_server.core.tensors import Tensor
+from inferwire_server.engine.fake_backend import FakeModel, echo_spec
 from inferwire_server.service import Services
 from inferwire_server.service.values import Inference, ServedModel, StoredTensor, Wanted
+from inferwire_server.settings import Settings
 from inferwire_server.transport.rpc.context import Context
 from inferwire_server.transport.rpc.fetching import MOST_UNTAKEN_BYTES, FetchTurns
 from inferwire_server.transport.rpc.methods import Method
@@ -40,6 +47,32 @@ class Kept:
         self.at_once -= 1
         self.fetched += 1
         return bytes(LARGE)
+
+
+@dataclass
+class Exported(FakeModel):
+    """A model whose blob is large, and which counts how often that was made."""
+
+    exports: int = 0
+
+    def export(self) -> bytes:
+        self.exports += 1
+        return bytes(LARGE)
+
+
+@pytest.fixture
+def exported() -> Exported:
+    return Exported(echo_spec("exported"))
+
+
+@pytest.fixture
+def models(exported: Exported) -> dict[str, FakeModel]:
+    return {"echo": FakeModel(echo_spec("echo")), "exported": exported}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(model_repository=tmp_path / "models", allow_exports=True)
 
 
 async def other(message: bytes, _: Context) -> bytes:
@@ -131,6 +164,40 @@ async def test_kept_tensors_and_results_are_fetched_in_turns(
     for _ in range(3 * CALLS):
         await a_turn()
     assert peer.connection.outflow.unsent < 2 * MOST_UNTAKEN_BYTES
+
+
+async def test_a_model_is_exported_when_the_one_before_it_is_taken(
+    services: Services, sockets: SocketSessions, exported: Exported
+) -> None:
+    peer = RawPeer(methods_by_path(offered(services, sockets, 8 * LARGE), None, None))
+    peer.takes_data = False
+    request = models_pb2.ExportRequest(target=inference_pb2.Target(served="exported"))
+    path = {b":path": b"/inferwire.v1.ModelService/Export"}
+    numbers = [peer.begin(path, framed(request.SerializeToString()), end=True) for _ in range(CALLS)]
+    for index, number in enumerate(numbers):
+        peer.take(number, 2 * LARGE)
+        assert len((await peer.end_of(number)).data) > LARGE
+        assert exported.exports <= index + 2
+
+
+async def test_a_worker_that_hands_on_calls_has_given_them_their_turns(tmp_path: Path) -> None:
+    """Otherwise a caller that takes nothing would keep all others of that worker waiting."""
+
+    async def endless(_: bytes, context: Context) -> None:
+        while True:
+            await context.write(bytes(LARGE))
+
+    methods = {PATH: Method(endless, is_fetching=True), OTHER: Method(other, is_fetching=True)}
+    async with (
+        served_methods(methods, at=tmp_path / "socket"),
+        grpc.aio.insecure_channel(f"unix:{tmp_path / 'socket'}", [("grpc.max_receive_message_length", -1)]) as channel,
+    ):
+        begin: Any = channel.unary_stream(PATH)
+        call = begin(b"")
+        assert await call.read() == bytes(LARGE)
+        ask: Any = channel.unary_unary(OTHER)
+        assert await ask(b"other", timeout=LIMIT_S) == b"other"
+        call.cancel()
 
 
 async def test_turns_say_whether_one_is_taken(peer: RawPeer) -> None:

@@ -41,7 +41,7 @@ class CallSurroundings:
         peer: Who is at the other end.
         age: The connection's.
         caller: Who it is for turns among callers.
-        fetching: The turns of those that fetch what is kept.
+        fetching: The turns of those that fetch what is kept; None if they need none.
         calls: The calls that have not ended, also those that their caller has given up.
     """
 
@@ -51,7 +51,7 @@ class CallSurroundings:
     most_header_bytes: int
     age: Age
     caller: Caller = field(default_factory=of_connection)
-    fetching: FetchTurns = field(default_factory=FetchTurns)
+    fetching: FetchTurns | None = field(default_factory=FetchTurns)
     calls: set[RpcCall] = field(default_factory=set["RpcCall"])
 
 
@@ -224,11 +224,12 @@ class RpcCall:
         try:
             if isinstance(message, Packed):
                 message = await self._inbox.unpack(message)
-            if self._method.is_fetching:
-                async with self._around.fetching.turn(self._stream.outflow):
-                    self._answer(await self._method.call(message, self))
-            else:
+            turns = self._around.fetching if self._method.is_fetching else None
+            if turns is None:
                 self._answer(await self._method.call(message, self))
+            else:
+                async with turns.turn(self._stream.outflow):
+                    self._answer(await self._method.call(message, self))
         except asyncio.CancelledError:
             self._fail(self._why_cancelled)
         except Exception as error:  # noqa: BLE001 - a caller gets an answer whatever went wrong

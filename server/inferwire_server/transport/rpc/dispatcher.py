@@ -55,26 +55,27 @@ class Dispatcher:
     def connect(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection."""
         age = self._ages.begin(socket.began_at)
-        return self._connect(write, socket, MOST_HEADER_BYTES, self._most_message_bytes, age)
+        around = CallSurroundings(self._guard, socket.peer, self._most_message_bytes, MOST_HEADER_BYTES, age)
+        return self._connect(write, socket, around)
 
     def connect_worker(self, write: Write, socket: Http2Protocol[CallHead]) -> Connection[CallHead]:
         """Begin a connection on which another process of this server hands on the calls of many callers.
 
         That process has checked the size of its callers' headers, so there is room for those that it adds. It has also
-        checked how long their messages are, because calls that came over HTTP have another limit.
+        checked how long their messages are, because calls that came over HTTP have another limit. And those that fetch
+        what is kept have had their turns there: here, a caller that takes nothing would keep the others waiting.
         """
-        return self._connect(write, socket, MOST_HEADER_BYTES + _FURTHER_HEADER_BYTES, MOST_BYTES, Age())
+        most_header_bytes = MOST_HEADER_BYTES + _FURTHER_HEADER_BYTES
+        around = CallSurroundings(self._guard, socket.peer, MOST_BYTES, most_header_bytes, Age(), fetching=None)
+        return self._connect(write, socket, around)
 
-    def _connect(
-        self, write: Write, socket: Http2Protocol[CallHead], most_header_bytes: int, most_message_bytes: int, age: Age
-    ) -> Connection[CallHead]:
-        around = CallSurroundings(self._guard, socket.peer, most_message_bytes, most_header_bytes, age)
+    def _connect(self, write: Write, socket: Http2Protocol[CallHead], around: CallSurroundings) -> Connection[CallHead]:
         self._connections.add(around)
 
         def begin(stream: Stream, head: CallHead) -> Receiver | None:
             return self._begin(stream, head, around)
 
-        return Connection(write, read_head, begin, socket.close, most_header_bytes, age)
+        return Connection(write, read_head, begin, socket.close, around.most_header_bytes, around.age)
 
     def refuse_unbegun(self) -> None:
         """Refuse the calls whose message is not complete yet, as calls are that come once the server is closed."""

@@ -54,7 +54,11 @@ def offered(services: Services, sockets: SocketSessions, max_message_bytes: int)
             fetching=frozenset({"GetTensor"}),
             on_host=frozenset({"LendMemory"}),
         ),
-        Service(models_pb2.DESCRIPTOR.services_by_name["ModelService"], ModelCalls(services)),
+        Service(
+            models_pb2.DESCRIPTOR.services_by_name["ModelService"],
+            ModelCalls(services),
+            fetching=frozenset({"Export"}),
+        ),
         Service(devices_pb2.DESCRIPTOR.services_by_name["DeviceService"], DeviceCalls(services)),
     ]
 
