@@ -109,6 +109,14 @@ def test_a_client_that_breaks_the_protocol_is_told_why() -> None:
     assert wire.told() == [goes(5, ErrorCode.PROTOCOL_ERROR, b"it did")]
 
 
+def test_the_calls_of_a_client_that_breaks_the_protocol_end_and_nothing_waits_for_it() -> None:
+    wire = Wire().greet()
+    heard = wire.begin(1)
+    heard.answer(bytes(100_000))
+    wire.connection.fail(ConnectionFailed(ErrorCode.PROTOCOL_ERROR, "it did"))
+    assert (heard.ends, wire.connection.outflow.unsent) == (1, 0)
+
+
 def test_the_last_stream_that_is_looked_at_does_not_grow_again() -> None:
     wire = Wire().greet()
     wire.begin(1)

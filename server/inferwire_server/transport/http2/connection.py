@@ -156,12 +156,13 @@ class Connection(Generic[H]):
             self._check_done()
 
     def fail(self, failure: ConnectionFailed) -> None:
-        """Tell the peer why this connection takes nothing more from it."""
+        """Tell the peer why this connection takes nothing more from it, and end all streams: nothing follows that."""
         last = min(self.streams.last_begun, self.streams.last_taken)
         self.outflow.emit(frames.goaway(last, failure.code, failure.why))
+        self.lose()
 
     def lose(self) -> None:
-        """End all streams: there is no connection any more."""
+        """End all streams: nothing can be sent any more."""
         self.streams.lose()
 
     def pause(self) -> None:

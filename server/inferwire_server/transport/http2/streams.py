@@ -93,7 +93,7 @@ class Streams:
         stream.end()
 
     def lose(self) -> None:
-        """End all streams: the connection is lost."""
+        """End all streams: nothing can be sent on them any more."""
         streams, self.open = tuple(self.open.values()), {}
         for stream in streams:
             stream.end()
