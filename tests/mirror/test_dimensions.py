@@ -120,6 +120,9 @@ def test_dimension_relations(ov: Any) -> None:
     assert dimension() == -1
     assert dimension(3) != 4
     assert dimension(3) != "3"
+    for large in (2**63, -(2**63), 2**64, np.uint64(2**63)):
+        assert dimension() != large
+        assert large not in [dimension(3), dimension()]
     assert dimension(1, 3) == dimension(1, 3)
     assert dimension(3).compatible(dimension())
     assert not dimension(1, 3).compatible(dimension(4))

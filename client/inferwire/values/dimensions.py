@@ -98,7 +98,9 @@ class Dimension(Unpicklable):
         if dimension is not None:
             return (self._min, self._max) == (dimension._min, dimension._max)
         number = as_integer(other)
-        return NotImplemented if number is None else self == Dimension(number)
+        if number is None:
+            return NotImplemented
+        return abs(number) <= INT64_MAX and self == Dimension(number)
 
     @property
     def is_static(self) -> bool:
