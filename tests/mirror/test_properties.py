@@ -244,6 +244,20 @@ def test_ov_any_holds_pythons_own_values(ov: Any, given: Any, value: Any) -> Non
         assert {type(item) for item in held} == {type(item) for item in value}
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [([1, "a"], r"Mixed types in the container are not allowed\."), ([None], r"Unsupported attribute type\.")],
+)
+def test_ov_any_is_set_to_what_it_is_made_of(ov: Any, given: list[Any], message: str) -> None:
+    held = ov.OVAny(3)
+    held.set([np.float64(2.5)])
+    assert held.value == [2.5]
+    for put in (ov.OVAny, held.set):
+        with pytest.raises(RuntimeError, match=message):
+            put(given)
+    assert held.value == [2.5]
+
+
 def test_ov_any_of_maps_in_maps_is_dicts_to_the_last(ov: Any) -> None:
     read = ov.OVAny({"a": {"b": {"c": 1}, "d": [1, 2]}, "e": "x"}).astype(dict)
     assert read == {"a": {"b": {"c": ov.OVAny(1)}, "d": ov.OVAny([1, 2])}, "e": ov.OVAny("x")}

@@ -34,11 +34,7 @@ class OVAny(Unpicklable):
     __slots__ = ("__weakref__", "_value")
 
     def __init__(self, value: object) -> None:
-        if is_list(value) and not all(map(_may_be_listed, value)):
-            raise RuntimeError("Unsupported attribute type.")
-        self._value: Any = _opened(value)
-        if is_list(self._value) and any(type(item) is not type(self._value[0]) for item in self._value):
-            raise RuntimeError("Incorrect attribute. Mixed types in the container are not allowed.")
+        self._value: Any = _checked(value)
 
     def __repr__(self) -> str:
         return "<OVAny class>"
@@ -68,8 +64,12 @@ class OVAny(Unpicklable):
         return self._value
 
     def set(self, value: object) -> None:
-        """Replace the value. Mirrors `openvino.OVAny.set`."""
-        self._value = _opened(value)
+        """Replace the value. Mirrors `openvino.OVAny.set`.
+
+        Raises:
+            RuntimeError: For a list that the constructor refuses.
+        """
+        self._value = _checked(value)
 
     def astype(self, dtype: type) -> Any:
         """Convert to bool, int, float, str or dict, whose values are an `OVAny` each, or a dict for a mapping.
@@ -126,6 +126,16 @@ def _items(value: object) -> dict[str, Any]:
 
 def _below(item: object) -> object:
     return _items(cast("object", item)) if isinstance(item, Mapping) else OVAny(item)
+
+
+def _checked(value: object) -> Any:
+    """Give the value to hold for one that is given."""
+    if is_list(value) and not all(map(_may_be_listed, value)):
+        raise RuntimeError("Unsupported attribute type.")
+    opened = _opened(value)
+    if is_list(opened) and any(type(item) is not type(opened[0]) for item in opened):
+        raise RuntimeError("Incorrect attribute. Mixed types in the container are not allowed.")
+    return opened
 
 
 def _may_be_listed(item: object) -> bool:
