@@ -312,6 +312,17 @@ def test_what_is_set_in_rt_info_is_any_value(runtime: Any, model: Any) -> None:
     assert model.get_rt_info(["any", "a"]).value == 1
 
 
+def test_rt_info_comes_in_the_order_of_its_names(model: Any) -> None:
+    model.set_rt_info(1, ["new", "z"])
+    model.set_rt_info(2, ["new", "a"])
+    model.set_rt_info({"b": 1, "a": 2}, "deep")
+    model.set_rt_info(3, ["new", "z"])
+    for given in (model, model.clone()):
+        assert list(given.rt_info.keys()) == sorted(given.rt_info.keys())
+        assert [(name, each.value) for name, each in given.rt_info["new"].items()] == [("a", 2), ("z", 3)]
+        assert list(given.get_rt_info("deep").value) == ["a", "b"]
+
+
 @pytest.mark.parametrize("path", ["nothing", ["model_info", "nothing"], ["model_info", "flag", "x", "y"]])
 def test_rt_info_that_is_not_there(model: Any, path: Any) -> None:
     with pytest.raises(RuntimeError, match="Path to runtime attribute is incorrect"):

@@ -21,11 +21,17 @@ _NO_SUCH_PATH = "Cannot get runtime attribute. Path to runtime attribute is inco
 class RuntimeMap(dict[str, Any]):
     """Runtime information by name: an `OVAny` each, or a map of what is below. Mirrors `openvino.RTMap`.
 
+    The names come in their order, and not in that in which they were set.
+
     Differs from OpenVINO: it is a dict, and takes values of all types.
     """
 
     def __setitem__(self, name: str, value: object) -> None:
+        is_in_order = name in self or not self or next(reversed(self)) < name
+        later = [] if is_in_order else [each for each in self if each > name]
         super().__setitem__(name, _held(value))
+        for each in later:
+            super().__setitem__(each, self.pop(each))
 
     def plain(self) -> dict[str, Any]:
         """Give the values themselves, at every depth."""
@@ -155,8 +161,8 @@ def _held(value: object) -> RuntimeMap | OVAny:
 
 def _map_of(values: dict[str, object]) -> RuntimeMap:
     made = RuntimeMap()
-    for name, value in values.items():
-        made[name] = value
+    for name in sorted(values):
+        made[name] = values[name]
     return made
 
 
