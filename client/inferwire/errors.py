@@ -36,7 +36,10 @@ class ServerUnavailable(InferwireError):
 
 
 class AnswerLost(ServerUnavailable):
-    """The connection was lost once a call had been sent, and the server may have done what it asks for."""
+    """The connection was lost once a call had been sent, and the server may have done what it asks for.
+
+    Programs are told of it as `SessionLost`, or as `ServerUnavailable` if the call changes nothing.
+    """
 
 
 class InvalidInput(InferwireError):

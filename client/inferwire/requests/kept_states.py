@@ -114,9 +114,11 @@ class KeptStates:
         mark = self.mark() if changes else self._sequence()
         try:
             answer = call(mark)
-        except ServerUnavailable as error:
-            if changes and isinstance(error, AnswerLost):
+        except AnswerLost as error:
+            if changes:
                 raise self.failed(error) from None
+            raise ServerUnavailable(str(error)) from error
+        except ServerUnavailable:
             # The states are what they were.
             raise
         except InferwireError as error:
