@@ -65,11 +65,17 @@ class _Arrivals:
         return True
 
     def _arrive(self) -> None:
-        self._is_loop_woken = False
-        while self._waiting:
-            future, value = self._waiting.popleft()
-            if not future.cancelled():
-                future.set_result(value)
+        try:
+            self._is_loop_woken = False
+            while self._waiting:
+                future, value = self._waiting[0]
+                if not future.done():
+                    future.set_result(value)
+                self._waiting.popleft()
+        except BaseException:
+            # A signal handler has raised between two of these steps. No other call gives what still waits.
+            self._loop.call_soon(self._arrive)
+            raise
 
 
 _ARRIVALS: WeakValueDictionary[int, _Arrivals] = WeakValueDictionary()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 from weakref import ref
 
 import pytest
+from tests.client.interrupt import Interrupt
 from tests.waiting import LIMIT_S
 
 from inferwire.requests import awaiting
@@ -71,6 +74,27 @@ def test_a_task_that_was_cancelled_keeps_no_other_from_its_value() -> None:
         return await second.wait()
 
     assert run(main) == 2
+
+
+def test_every_value_arrives_though_a_signal_handler_raises_as_they_do() -> None:
+    async def main(after: int) -> bool:
+        raised: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: raised.append(context["exception"]))
+        handovers = [Handover[int]() for _ in range(3)]
+        waiting = [asyncio.ensure_future(handover.wait()) for handover in handovers]
+        await asyncio.sleep(0)
+        assert all(handover.give(at) for at, handover in enumerate(handovers))
+        interrupt = Interrupt(TimeoutError, after, is_answered=True, within=(awaiting.__file__,))
+        with interrupt:
+            # The values arrive in this turn of the loop, and the tasks go on in the next.
+            await asyncio.sleep(0)
+        assert [type(error) for error in raised] == ([] if interrupt.is_due else [TimeoutError])
+        assert await asyncio.gather(*waiting) == [0, 1, 2]
+        return interrupt.is_due
+
+    # Step 0 is the loop's call, which asyncio itself may lose.
+    steps = next(after for after in itertools.count(1) if run(partial(main, after)))
+    assert steps > 3
 
 
 def test_who_has_left_is_given_nothing() -> None:
