@@ -258,6 +258,15 @@ def test_ov_any_is_set_to_what_it_is_made_of(ov: Any, given: list[Any], message:
     assert held.value == [2.5]
 
 
+def test_ov_any_of_a_dict_holds_a_copy_with_pythons_own_values(ov: Any) -> None:
+    given: dict[str, Any] = {"z": np.float32(2), "a": {"y": b"text", "b": ov.OVAny(3)}}
+    held = ov.OVAny(given)
+    given["z"], given["a"]["y"] = 5, "other"
+    assert repr(held.value) == "{'a': {'b': 3, 'y': 'text'}, 'z': 2.0}"
+    with pytest.raises(RuntimeError, match=r"Mixed types in the container are not allowed\."):
+        ov.OVAny({"a": {"b": [1, "x"]}})
+
+
 def test_ov_any_of_maps_in_maps_is_dicts_to_the_last(ov: Any) -> None:
     read = ov.OVAny({"a": {"b": {"c": 1}, "d": [1, 2]}, "e": "x"}).astype(dict)
     assert read == {"a": {"b": {"c": ov.OVAny(1)}, "d": ov.OVAny([1, 2])}, "e": ov.OVAny("x")}

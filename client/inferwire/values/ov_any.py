@@ -129,13 +129,24 @@ def _below(item: object) -> object:
 
 
 def _checked(value: object) -> Any:
-    """Give the value to hold for one that is given."""
+    """Give the value to hold for one that is given: for a dict of values by name, a copy in the order of the names."""
+    named = _by_name(value)
+    if named is not None:
+        return {name: _checked(named[name]) for name in sorted(named)}
     if is_list(value) and not all(map(_may_be_listed, value)):
         raise RuntimeError("Unsupported attribute type.")
     opened = _opened(value)
     if is_list(opened) and any(type(item) is not type(opened[0]) for item in opened):
         raise RuntimeError("Incorrect attribute. Mixed types in the container are not allowed.")
     return opened
+
+
+def _by_name(value: object) -> dict[str, object] | None:
+    """Take a dict whose keys are all names; None for anything else."""
+    if not isinstance(value, dict):
+        return None
+    items = cast("dict[object, object]", value)
+    return cast("dict[str, object]", items) if all(isinstance(name, str) for name in items) else None
 
 
 def _may_be_listed(item: object) -> bool:
