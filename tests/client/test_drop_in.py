@@ -166,6 +166,79 @@ def test_who_began_to_look_before_another_thread_imported_openvino_finds_it(prog
     assert drop_in(program) == "True\n"
 
 
+WHILE_A_MODULE_IS_LOADED = """
+import sys
+import inferwire
+import openvino
+from inferwire.drop_in.finder import MirrorLoader
+
+load = MirrorLoader.exec_module
+
+def show_and_load(loader, module):
+    print(sys.modules[openvino.__name__ + ".properties"] is inferwire.properties)
+    load(loader, module)
+
+MirrorLoader.exec_module = show_and_load
+import openvino.properties
+print(openvino.properties is inferwire.properties, inferwire.properties.__spec__.name)
+"""
+
+
+def test_who_imports_a_module_that_another_thread_is_importing_has_the_mirror_s(program: Path) -> None:
+    """Python gives what stands in `sys.modules` once the other thread is done, even if it has been replaced there."""
+    program.write_text(WHILE_A_MODULE_IS_LOADED)
+    assert drop_in(program) == "True\nTrue inferwire.properties\n"
+
+
+WHILE_ANOTHER_IMPORT_RUNS = """
+import sys
+import threading
+from importlib.machinery import PathFinder
+
+def import_it():
+    import {module}
+    print({module}.__name__)
+
+class Watcher:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            asks.set()
+        if name != "{pausing}":
+            return None
+        spec = PathFinder.find_spec(name, path)
+        load = spec.loader.exec_module
+
+        def load_later(module):
+            other.start()
+            asks.wait()
+            other.join(0.2)
+            load(module)
+
+        spec.loader.exec_module = load_later
+        return spec
+
+asks, other = threading.Event(), threading.Thread(target=import_it)
+sys.meta_path.insert(0, Watcher())
+import {imported}
+other.join()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "pausing", "module"),
+    [
+        ("numpy", "numpy", "openvino"),
+        ("openvino", "inferwire", "openvino.op"),
+        ("openvino", "inferwire", "openvino.properties"),
+    ],
+)
+def test_threads_may_import_at_the_same_time(program: Path, imported: str, pausing: str, module: str) -> None:
+    """Python holds a lock while it asks a finder, and does not wait for a package before it looks for its modules."""
+    program.write_text(WHILE_ANOTHER_IMPORT_RUNS.format(imported=imported, pausing=pausing, module=module))
+    name = "inferwire.properties" if module == "openvino.properties" else module
+    assert drop_in(program) == f"{name}\n"
+
+
 WAYS_TO_IMPORT: dict[str, tuple[str, tuple[str, ...]]] = {
     "run by -m inferwire": ("openvino", ("-m", "inferwire")),
     "its import changed": ("inferwire", ()),

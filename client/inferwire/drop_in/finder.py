@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import find_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -23,7 +23,6 @@ from inferwire.user_warnings import warn_of_old_name
 
 OPENVINO = "openvino"
 INFERWIRE = "inferwire"
-TOP_LEVEL_FILE = Path(__file__).with_name("top_level.py")
 
 MIRRORED = frozenset({"exceptions", "helpers", "layout_helpers", "preprocess", "properties", "utils"})
 """The submodules of openvino that are looked for in the mirror, with all below them."""
@@ -49,8 +48,6 @@ class MirrorFinder:
         del path, target
         if name.partition(".")[0] != self._package:
             return None
-        if name == OPENVINO:
-            return spec_from_file_location(name, TOP_LEVEL_FILE, submodule_search_locations=[])
         own = own_name(name)
         if (self._package, own) == (OPENVINO, AS_IT_IS):
             return installed(name)
@@ -94,13 +91,22 @@ class MirrorLoader(Loader):
 
     def __init__(self, mirror: str) -> None:
         self._mirror = mirror
+        self.own: ModuleSpec | None = None
 
-    def exec_module(self, module: ModuleType) -> None:
-        """Replace the empty module, which Python has made, with the mirror's own."""
-        package, _, below = module.__name__.partition(".")
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Give the mirror's own module, so that other threads which import it meanwhile are given that."""
+        package, _, below = spec.name.partition(".")
         if below == "runtime":
             warn_of_old_name(f"{package}.runtime", package)
-        sys.modules[module.__name__] = import_module(self._mirror)
+        module = import_module(self._mirror)
+        own = module.__spec__
+        # Another thread may be loading it under another of its names.
+        self.own = own.loader.own if own and isinstance(own.loader, MirrorLoader) else own
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its own description again, in whose place Python has put that of the other name."""
+        module.__spec__ = self.own
 
 
 class LoaderOfStandIns(Loader):

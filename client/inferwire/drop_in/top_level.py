@@ -11,7 +11,7 @@ from types import ModuleType
 import inferwire
 from inferwire import *  # noqa: F403 - a program finds in openvino whatever the mirror has
 from inferwire import __all__ as __all__
-from inferwire.drop_in.finder import NotOfferedFinder, missing_from
+from inferwire.drop_in.finder import MirrorFinder, NotOfferedFinder, missing_from
 from inferwire.version import MIRRORED_VERSION
 
 __version__ = f"{MIRRORED_VERSION}-0-inferwire-{inferwire.__version__}"
@@ -32,4 +32,5 @@ def __getattr__(name: str) -> ModuleType:
     return missing_from(__name__, name)
 
 
+sys.meta_path.insert(0, MirrorFinder(__name__))
 sys.meta_path.append(NotOfferedFinder(__name__))
