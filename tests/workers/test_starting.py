@@ -52,12 +52,13 @@ async def test_a_follower_that_is_told_to_stop_neither_loads_to_the_end_nor_open
         backend.may_end.set()
 
 
-async def test_a_follower_is_told_more_than_goes_through_a_pipe_at_once() -> None:
+async def test_a_follower_is_told_more_than_goes_through_a_pipe_at_once(capfd: pytest.CaptureFixture[str]) -> None:
     twice = Settings(models=("m=a", "m=a"), server_name="long " * 20_000)
     async with Followers(Workers(Crew.of(2), frozenset({0})), 0.0) as followers, asyncio.timeout(LIMIT_S):
         followers.begin(twice)
         with pytest.raises(WorkerEnded, match=r"^worker 2 has ended with exit code 1$"):
             await followers.until_one_ends()
+    assert "--model names 'm' twice" in capfd.readouterr().err
 
 
 async def test_one_that_cannot_be_started_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
