@@ -16,39 +16,18 @@ from tests.bench.networks import Array
 def infer(compiled: Any, sample: Array, expected: Array) -> Callable[[float], Answered]:
     """One request, one inference after the other."""
     request = compiled.create_infer_request()
-
-    def run(seconds: float) -> Answered:
-        latencies: list[float] = []
-        start = now = perf_counter()
-        while now - start < seconds:
-            result = request.infer(sample)
-            done = perf_counter()
-            latencies.append(done - now)
-            check(result[0], expected, "infer")
-            now = perf_counter()
-        return Answered.of(latencies, now - start)
-
-    return run
+    return _in_turn(lambda: request.infer(sample), lambda result: check(result[0], expected, "infer"))
 
 
 def infer_in_place(compiled: Any, sample: Array, expected: Array) -> Callable[[float], Answered]:
-    """As `infer`, but the input is read where it is, so that there is the inference and nothing beside it."""
+    """As `infer`, but the input is read where it is, so that there is the inference and nothing beside it.
+
+    Only for openvino's own.
+    """
     request = compiled.create_infer_request()
     request.set_input_tensor(0, ov.Tensor(sample, shared_memory=True))
     answers = KnownAnswers(_reading(expected), expected, "infer in place")
-
-    def run(seconds: float) -> Answered:
-        latencies: list[float] = []
-        start = now = perf_counter()
-        while now - start < seconds:
-            request.infer()
-            done = perf_counter()
-            latencies.append(done - now)
-            answers.check(request.get_output_tensor(0).data.tobytes())
-            now = perf_counter()
-        return Answered.of(latencies, now - start)
-
-    return run
+    return _in_turn(request.infer, lambda _: answers.check(request.get_output_tensor(0).data.tobytes()))
 
 
 def async_queue(module: Any, compiled: Any, sample: Array, expected: Array, jobs: int) -> Callable[[float], Answered]:
@@ -100,6 +79,23 @@ def awaited(module: Any, compiled: Any, sample: Array, expected: Array, jobs: in
         return Answered.of(latencies, perf_counter() - start)
 
     return lambda seconds: asyncio.run(run(seconds))
+
+
+def _in_turn(infer_once: Callable[[], Any], check_result: Callable[[Any], object]) -> Callable[[float], Answered]:
+    """Run one inference after the other, and check each result."""
+
+    def run(seconds: float) -> Answered:
+        latencies: list[float] = []
+        start = now = perf_counter()
+        while now - start < seconds:
+            result = infer_once()
+            done = perf_counter()
+            latencies.append(done - now)
+            check_result(result)
+            now = perf_counter()
+        return Answered.of(latencies, now - start)
+
+    return run
 
 
 def _reading(expected: Array) -> Callable[[bytes], Array]:
