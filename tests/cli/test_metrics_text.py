@@ -144,6 +144,7 @@ def test_how_many_models_are_left_out_is_seen_where_lines_are_broken() -> None:
     assert lines[1] == "MiB"
     (more,) = (line for line in lines[:24] if "more: " in line)
     assert len(more) <= 30
+    assert more.endswith("…"), "it takes one line, for which there is room"
 
 
 @pytest.mark.parametrize("height", [None, 50])
