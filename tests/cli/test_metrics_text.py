@@ -86,8 +86,10 @@ def test_the_first_look_has_no_rates_and_a_restart_none_below_zero() -> None:
     model = ModelNow("m", "1", "ready")
     (first, _) = model_rows(seen(1.0, scrape(100), model), None)
     assert (first.per_second, first.p50_ms) == (None, pytest.approx(0.5))
-    (again, _) = model_rows(seen(2.0, scrape(10), model), seen(1.0, scrape(100), model))
+    before, restarted = seen(1.0, scrape(100), model), seen(2.0, scrape(10), model)
+    (again, _) = model_rows(restarted, before)
     assert (again.per_second, again.p50_ms) == (0.0, pytest.approx(0.5))
+    assert process_of(restarted, before).cpus == 0.0
 
 
 @pytest.mark.parametrize("width", [45, 70, 80, 130])

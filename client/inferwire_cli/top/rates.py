@@ -46,10 +46,7 @@ class Process:
 def process_of(now: Look, before: Look | None) -> Process:
     """Tell which resources the process takes."""
     memory = now.metrics.sum("process_resident_memory_bytes") / 2**20
-    if before is None or now.at_s <= before.at_s:
-        return Process(memory, None)
-    spent = now.metrics.sum("process_cpu_seconds_total") - before.metrics.sum("process_cpu_seconds_total")
-    return Process(memory, spent / (now.at_s - before.at_s))
+    return Process(memory, _per_second("process_cpu_seconds_total", {}, now, before))
 
 
 def model_rows(now: Look, before: Look | None) -> Iterator[ModelRow]:
@@ -67,7 +64,7 @@ def model_rows(now: Look, before: Look | None) -> Iterator[ModelRow]:
 
 def device_per_second(device: str, now: Look, before: Look | None) -> float | None:
     """Tell how many jobs ended well on a device in a second."""
-    return _per_second({"device": device, "outcome": "finished"}, now, before)
+    return _per_second(JOBS, {"device": device, "outcome": "finished"}, now, before)
 
 
 def _row(model: ModelNow, device: str, now: Look, before: Look | None) -> ModelRow:
@@ -83,7 +80,7 @@ def _row(model: ModelNow, device: str, now: Look, before: Look | None) -> ModelR
         slots=int(now.metrics.sum("inferwire_slots", labels)),
         queued=int(now.metrics.sum("inferwire_queued_jobs", labels)),
         jobs=int(jobs),
-        per_second=_per_second(finished, now, before),
+        per_second=_per_second(JOBS, finished, now, before),
         troubles=int(jobs - well),
         queue_ms=_ms(_between("inferwire_queue_seconds", labels, now, before).mean),
         inference_ms=_ms(_between("inferwire_inference_seconds", labels, now, before).mean),
@@ -92,11 +89,12 @@ def _row(model: ModelNow, device: str, now: Look, before: Look | None) -> ModelR
     )
 
 
-def _per_second(labels: Mapping[str, str], now: Look, before: Look | None) -> float | None:
+def _per_second(name: str, labels: Mapping[str, str], now: Look, before: Look | None) -> float | None:
+    """Tell by how much a count grew in a second; None for the first look."""
     if before is None or now.at_s <= before.at_s:
         return None
     # A server that has restarted counts from zero again.
-    return max(0.0, now.metrics.sum(JOBS, labels) - before.metrics.sum(JOBS, labels)) / (now.at_s - before.at_s)
+    return max(0.0, now.metrics.sum(name, labels) - before.metrics.sum(name, labels)) / (now.at_s - before.at_s)
 
 
 def _between(name: str, labels: Mapping[str, str], now: Look, before: Look | None) -> Histogram:
